@@ -338,7 +338,8 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
 
 void Session::adapt(const std::shared_ptr<const Source>& training) {
   if (line_->dry_run || !weights_.empty() || goes_on()) return;
-  (void)model_->plan(training, rows_for(Mode::train), Mode::train);
+  const StepWalk& walk = config_->fit_options().walk;
+  (void)model_->plan(training, walk.rows_at_once(rows_for(Mode::train)), Mode::train);
   model_->adapt(training);
 }
 

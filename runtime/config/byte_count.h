@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/config/node.h"
 
@@ -13,6 +14,9 @@ struct ByteCount {
   std::int64_t bytes = 0;
 };
 
+[[nodiscard]] inline std::vector<std::int64_t> numbers_of(const ByteCount& count) {
+  return {count.bytes};
+}
 /// Throws `ConfigError` for another unit, and for what is not above 0 or needs more than 63 bits.
 void from_config(const ConfigNode& node, ByteCount& count);
 /// In the largest unit of which it is a whole number.

@@ -143,7 +143,7 @@ ChoiceCost CandidateCosts::own(int index, const Candidate& candidate) {
           reduction, candidate.split, problem_.lengths[index], *problem_.mesh, costs));
     }
   }
-  cost += held(candidate.settled, operation.output);
+  cost += held(index, candidate);
   cost += arithmetic(index, candidate);
   return cost;
 }
@@ -153,11 +153,24 @@ ChoiceCost CandidateCosts::held_bytes(int layout, TensorId tensor) const {
   if (price == 0) return {};
   const auto elements = static_cast<double>(
       largest_block(problem_.layouts[layout], problem_.shapes[tensor], *problem_.mesh));
-  return cost_of_seconds(price * elements * sizeof(float));
+  // Bounded, so that sums over any graph are numbers.
+  constexpr double most_seconds = 1e3;
+  return cost_of_seconds(std::min(price * elements * sizeof(float), most_seconds));
 }
 
-ChoiceCost CandidateCosts::held(int settled, TensorId output) const {
-  return problem_.gradient[output] ? held_bytes(settled, output) : ChoiceCost();
+ChoiceCost CandidateCosts::held(int index, const Candidate& candidate) const {
+  const GraphOperation& operation = problem_.graph->operations[index];
+  ChoiceCost cost;
+  if (problem_.gradient[operation.output]) {
+    cost += held_bytes(candidate.settled, operation.output);
+  }
+  for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+    const auto& closed = problem_.closed[operation.inputs[i]];
+    const bool is_value = problem_.graph->tensors[operation.inputs[i]].role == TensorRole::value;
+    if (!closed || is_value || candidate.needed[i] == closed->layout) continue;
+    cost += held_bytes(candidate.needed[i], operation.inputs[i]);
+  }
+  return cost;
 }
 
 ChoiceCost CandidateCosts::held_copies(int settled, int index, const Candidate& candidate,

@@ -31,9 +31,10 @@ class CandidateCosts {
   /// The arithmetic alone.
   [[nodiscard]] ChoiceCost arithmetic(int index, const Candidate& candidate) const;
 
-  /// What the bytes of an operation's output cost until backward, in layout number `settled`.
-  [[nodiscard]] ChoiceCost held(int settled, TensorId output) const;
-  /// The same of copies of `tensor` that backward of operation `index` reads.
+  /// What bytes cost that a candidate of operation `index` leaves for backward, and those of copies
+  /// of variables that it gathers.
+  [[nodiscard]] ChoiceCost held(int index, const Candidate& candidate) const;
+  /// The same of copies of `tensor` that its backward reads.
   [[nodiscard]] ChoiceCost held_copies(int settled, int index, const Candidate& candidate,
                                        TensorId tensor) const;
 

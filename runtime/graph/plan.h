@@ -30,9 +30,9 @@
 //      three or four axes in play: an operation keeps the 256 candidates that are cheapest by
 //      themselves, and one whose neighbours have too many combinations is chosen before them. The
 //      plan tells of which operations (`Plan::cut`).
-//   5. Memory can have a price, in seconds a byte: of every result that backward may need, in the
-//      layout in which it waits, and of copies in other layouts that backward reads. `plan_within`
-//      looks for the least price at which a limit holds.
+//   5. Memory can have a price, in seconds a byte. It is paid for every result that waits for
+//      backward, and for copies in other layouts that backward reads. `plan_within` raises it until
+//      a limit holds.
 //   6. Afterwards operations are joined, and other rewrites made, that change no layout
 //      (rewrites/rewrites.h).
 #pragma once
@@ -161,9 +161,10 @@ struct Plan {
 /// Makes the plan. Pure: no MPI, any mesh. Throws `Error` for closed layouts that do not fit.
 [[nodiscard]] Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph);
 
-/// The plan of the least price of memory for which `bytes_of`(plan) are at most `limit`; raises that
-/// price in `request`. Throws `Error` if there is none.
-[[nodiscard]] Plan plan_within(std::int64_t limit, PlanRequest& request,
+/// `fastest`, made for `request`, if `bytes_of`(plan) are at most `limit`. Else the plan of the first
+/// price of memory at which they are: each is ten times the one before. Throws `Error` if there is
+/// none.
+[[nodiscard]] Plan plan_within(std::int64_t limit, Plan fastest, PlanRequest request,
                                const std::shared_ptr<const Graph>& graph,
                                const std::function<std::int64_t(const Plan&)>& bytes_of);
 

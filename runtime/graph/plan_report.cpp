@@ -288,6 +288,11 @@ std::string to_json(const PlanReport& report) {
                        cut.empty() ? "" : ",", json_text(choice.path), choice.candidates,
                        choice.weighed);
   }
+  std::string without_limit = "null";
+  if (const auto& other = report.without_limit) {
+    without_limit = fmt::format("{{\"limit\": {}, \"peak\": {}, \"times_as_long\": {}}}",
+                                other->limit, other->bytes, other->times_as_long);
+  }
   std::string between;
   for (const CollectiveBetweenSteps& item : report.between_steps) {
     between += fmt::format(
@@ -309,7 +314,8 @@ std::string to_json(const PlanReport& report) {
       "\"bytes_per_second\": {}}},\n"
       "  \"memory\": {{\"parameters\": {}, \"narrow_copies\": {}, \"gradients\": {}, \"slots\": "
       "{}, \"batch\": {}, "
-      "\"batches_ahead\": {}, \"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
+      "\"batches_ahead\": {}, \"arena\": {}, \"arena_unshared\": {}, \"peak\": {}, "
+      "\"without_limit\": {}}}\n}}\n",
       axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
       json_text(name_of(report.precision)), json_text(report.device.kind),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
@@ -317,7 +323,7 @@ std::string to_json(const PlanReport& report) {
       report.arithmetic_seconds, report.costs.latency_seconds, report.costs.bytes_per_second,
       report.parameter_bytes, report.narrow_copy_bytes, report.gradient_bytes, report.slot_bytes,
       report.batch_bytes, report.ahead_bytes, report.arena_bytes, report.arena_bytes_if_unshared,
-      report.peak_bytes());
+      report.peak_bytes(), without_limit);
 }
 
 }  // namespace meshwork

@@ -1,12 +1,13 @@
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
+#include "runtime/config/byte_count.h"
 #include "runtime/graph/candidate_costs.h"
 #include "runtime/graph/candidates.h"
 #include "runtime/graph/choice_network.h"
 #include "runtime/graph/plan.h"
-#include "runtime/graph/plan_report.h"
 #include "runtime/graph/planning_problem.h"
 #include "runtime/graph/rewrites/rewrites.h"
 
@@ -143,7 +144,7 @@ class Planner {
       }
       total += costs_.own(index, candidate);
       arithmetic += costs_.arithmetic(index, candidate);
-      held += costs_.held(candidate.settled, operation.output);
+      held += costs_.held(index, candidate);
       for (const TensorId input :
            std::set<TensorId>(operation.inputs.begin(), operation.inputs.end())) {
         const int producer = request_.graph->tensors[input].producer;
@@ -177,35 +178,32 @@ Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
   return plan;
 }
 
-Plan plan_within(std::int64_t limit, PlanRequest& request,
+Plan plan_within(std::int64_t limit, Plan fastest, PlanRequest request,
                  const std::shared_ptr<const Graph>& graph,
                  const std::function<std::int64_t(const Plan&)>& bytes_of) {
+  const auto seconds = [](const Plan& plan) {
+    return plan.predicted_seconds + plan.arithmetic_seconds;
+  };
+  const std::int64_t most = bytes_of(fastest);
+  if (most <= limit) return fastest;
   // From a price that decides between plans that take equally long to one that decides alone.
-  constexpr double first_price = 1e-15, last_price = 1e-7, factor = 10;
-  std::int64_t least = 0;
-  PlanWithoutLimit fastest;
-  double least_seconds = 0;
-  for (double price = 0; price <= last_price * factor;
-       price = price > 0 ? price * factor : first_price) {
-    request.costs.seconds_per_held_byte = price;
+  constexpr int first_price = -15, last_price = -7;
+  std::int64_t least = most;
+  for (int price = first_price; price <= last_price; ++price) {
+    request.costs.seconds_per_held_byte = std::pow(10.0, price);
     Plan plan = make_plan(request, graph);
     const std::int64_t bytes = bytes_of(plan);
-    const double seconds = plan.predicted_seconds + plan.arithmetic_seconds;
-    if (price == 0) {
-      fastest = {.limit = limit, .bytes = bytes};
-      least_seconds = seconds;
-    }
     if (bytes <= limit) {
-      fastest.times_as_long = seconds / least_seconds;
-      if (price > 0) plan.without_limit = fastest;
+      plan.without_limit = {
+          .limit = limit, .bytes = most, .times_as_long = seconds(plan) / seconds(fastest)};
       return plan;
     }
-    least = least > 0 ? std::min(least, bytes) : bytes;
+    least = std::min(least, bytes);
   }
   fail(
-      "no plan holds a step within {}: the least takes {}; split more tensors, or take more "
-      "microbatches or `recompute`",
-      readable_bytes(limit), readable_bytes(least));
+      "no plan was found that holds a step within {}: the least takes {}; split more tensors, or "
+      "take more microbatches or `recompute`",
+      to_text(ByteCount{limit}), to_text(ByteCount{least}));
 }
 
 }  // namespace meshwork

@@ -1,6 +1,7 @@
 #include "runtime/train/blueprint.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "collectives/error.h"
@@ -91,24 +92,37 @@ Blueprint::Blueprint(std::shared_ptr<const Graph> of_layers, const LayoutMap& la
       options(std::move(model_options)),
       compiled(std::move(compile_options)) {}
 
-void Blueprint::draw(const std::optional<LossData>& data, std::int64_t rows, std::int64_t limit,
-                     const std::function<std::int64_t(const Plan&)>& bytes_of) {
+PlanRequest Blueprint::request(const Objective& objective, std::int64_t rows) const {
+  PlanRequest request = spread;
+  request.graph = objective.graph.get();
+  request.losses = objective.losses;
+  request.rows = rows;
+  return request;
+}
+
+void Blueprint::draw(const std::optional<LossData>& data, std::int64_t rows) {
   const bool joined = compiled && data;
-  if (planned && planned->rows == rows && (limit == 0 || planned->limit == limit) &&
+  if (planned && planned->rows == rows &&
       (joined ? planned->objective.is_for(*data) : planned->objective.targets.empty())) {
     return;
   }
   Objective objective = joined
                             ? with_objective(*graph, training_of_outputs(*compiled, *graph), *data)
                             : without_objective(graph);
-  PlanRequest request = spread;
-  request.graph = objective.graph.get();
-  request.losses = objective.losses;
-  request.rows = rows;
-  Plan plan = limit > 0 ? plan_within(limit, request, objective.graph, bytes_of)
-                        : make_plan(request, objective.graph);
-  spread.costs = request.costs;
-  planned = {std::move(objective), rows, std::move(plan), limit};
+  Plan plan = make_plan(request(objective, rows), objective.graph);
+  planned = {std::move(objective), rows, std::move(plan)};
+}
+
+void Blueprint::draw_within(std::int64_t limit, const std::optional<LossData>& data,
+                            std::int64_t rows,
+                            const std::function<std::int64_t(const Plan&)>& bytes_of) {
+  if (planned && planned->limit && planned->limit != limit) planned.reset();
+  draw(data, rows);
+  if (planned->limit) return;
+  const Objective& objective = planned->objective;
+  planned->plan = plan_within(limit, std::move(planned->plan), request(objective, rows),
+                              objective.graph, bytes_of);
+  planned->limit = limit;
 }
 
 PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::int64_t rows,
@@ -143,13 +157,17 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
 }
 
 void draw_within(const ByteCount& memory, Blueprint& blueprint, const Source& source,
-                 const std::optional<LossData>& data, std::int64_t rows, const StepWalk& walk) {
-  const DeviceTraits device = traits_of_device(blueprint.options.device);
-  // Blocks of rank 0 are the largest.
+                 const std::optional<LossData>& data, std::int64_t rows, const StepWalk& walk,
+                 const DeviceTraits& device) {
   blueprint.draw_within(memory.bytes, data, walk.rows_at_once(rows), [&](const Plan& plan) {
-    return report_run(plan, source, Mode::train, rows, 0, blueprint.compiled,
-                      blueprint.options.precision, device, walk)
-        .peak_bytes();
+    const std::int64_t ranks = plan.mesh.rank_count();
+    std::int64_t most = 0;
+    for (const std::int64_t rank : std::set<std::int64_t>{0, ranks / 2, ranks - 1}) {
+      most = std::max(most, report_run(plan, source, Mode::train, rows, rank, blueprint.compiled,
+                                       blueprint.options.precision, device, walk)
+                                .peak_bytes());
+    }
+    return most;
   });
 }
 

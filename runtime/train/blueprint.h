@@ -74,7 +74,7 @@ struct Planned {
   Objective objective;
   std::int64_t rows = 0;
   Plan plan;
-  std::int64_t limit = 0;  // of bytes that it was drawn for; 0: none
+  std::optional<std::int64_t> limit = {};  // of bytes, that it was drawn for
 };
 
 struct Blueprint {
@@ -93,18 +93,13 @@ struct Blueprint {
 
   /// Plans for what the loss is given, or without an objective, unless that is what is planned
   /// already.
-  void draw(const std::optional<LossData>& data, std::int64_t rows) {
-    draw(data, rows, 0, nullptr);
-  }
-  /// The same within a limit (plan_within), whose price of memory later plans have too.
+  void draw(const std::optional<LossData>& data, std::int64_t rows);
+  /// The same within a limit (plan_within).
   void draw_within(std::int64_t limit, const std::optional<LossData>& data, std::int64_t rows,
-                   const std::function<std::int64_t(const Plan&)>& bytes_of) {
-    draw(data, rows, limit, bytes_of);
-  }
+                   const std::function<std::int64_t(const Plan&)>& bytes_of);
 
  private:
-  void draw(const std::optional<LossData>& data, std::int64_t rows, std::int64_t limit,
-            const std::function<std::int64_t(const Plan&)>& bytes_of);
+  [[nodiscard]] PlanRequest request(const Objective& objective, std::int64_t rows) const;
 };
 
 /// report_plan (plan_report.h) for batches of `source`, with what runs of steps keep of batches on
@@ -115,10 +110,12 @@ struct Blueprint {
                                     Precision precision, const DeviceTraits& device,
                                     const StepWalk& walk = {});
 
-/// Draws the fastest plan with which a rank holds no more than `memory` while it trains on batches of
-/// `rows` of `source`. Throws `Error` if there is none.
+/// Draws a plan with which no rank holds more than `memory` while it trains on batches of `rows` of
+/// `source`; of the first, the middle and the last rank, which have the largest blocks. Throws
+/// `Error` if none is found.
 void draw_within(const ByteCount& memory, Blueprint& blueprint, const Source& source,
-                 const std::optional<LossData>& data, std::int64_t rows, const StepWalk& walk);
+                 const std::optional<LossData>& data, std::int64_t rows, const StepWalk& walk,
+                 const DeviceTraits& device);
 
 /// What losses are given of `source`, or none if it has no targets.
 [[nodiscard]] std::optional<LossData> loss_data_of(const Source& source);

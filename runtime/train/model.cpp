@@ -284,6 +284,7 @@ void Model::State::prepare(const std::optional<LossData>& wanted, std::int64_t r
   }
   draw(wanted, rows);
   Planned drawn = *std::exchange(planned, std::nullopt);
+  limit = drawn.limit;
   UpdateRule update;
   if (compiled) {
     update = compiled->update_rule();

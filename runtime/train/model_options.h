@@ -153,9 +153,8 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
       "recompute", options.walk.recompute,
       "layers and blocks, by a regular expression of paths, whose activations are forgotten after "
       "forward and made again for backward");
-  option(
-      "memory", options.memory,
-      "bytes of a rank that a step may hold: the plan splits results further until they suffice");
+  option("memory", options.memory, positive,
+         "bytes that a rank may hold in a step: the plan splits results further to stay below");
   option("steps_per_epoch", options.steps_per_epoch, positive,
          "steps of an epoch; none: all the data gives");
   option("validation_batch_size", options.validation_batch_size, positive,

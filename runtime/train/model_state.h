@@ -43,6 +43,7 @@ struct Model::State : Blueprint {
   std::unique_ptr<CountingTransport> counting;  // null: sends are not counted
   std::unique_ptr<Watchdog> watchdog;           // whose trace the engine writes
   std::unique_ptr<KernelChooser> chooser;       // null: kernels are fixed
+  std::optional<std::int64_t> limit;            // of bytes that the engine's plan was drawn for
   Objective objective;  // the graph with loss and metrics, once targets are known
   std::unique_ptr<Engine> engine;
   /// By rows, and whether they have weights.

@@ -729,16 +729,18 @@ const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int
                             Mode mode, const Source* validation) const {
   (void)objective(source, mode);  // whose errors have places of their own
   const std::optional<LossData> data = loss_data(source, mode, validation);
-  if (mode == Mode::train && fit_.memory) {
-    document_.find("fit")->find("memory")->located(
-        [&] { draw_within(*fit_.memory, blueprint, source, data, rows, fit_.walk); });
-  }
   ConfigReader(document_).section("layout").located(
       [&] { blueprint.draw(data, mode == Mode::train ? fit_.walk.rows_at_once(rows) : rows); });
   const Plan& plan = blueprint.planned->plan;
   if (mode == Mode::train) {
     ConfigReader(document_).section("fit").located(
         [&] { (void)recomputed_spans(plan, fit_.walk.recompute); });
+    if (fit_.memory) {
+      document_.find("fit")->find("memory")->located([&] {
+        draw_within(*fit_.memory, blueprint, source, data, rows, fit_.walk,
+                    traits_of_device(options_.device));
+      });
+    }
   }
   return plan;
 }

@@ -423,16 +423,17 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   check_batching(training->rows(), options.batch_size, options.walk.micro_batches,
                  batch_axis ? mesh.size(*batch_axis) : 1, batch_axis ? mesh.name(*batch_axis) : "",
                  "training data");
-  const std::optional<LossData> data =
-      loss_data_of(*training, options.validation.get(), options.class_weight);
-  if (options.memory) {
-    draw_within(*options.memory, *state_, *training, data, options.batch_size, options.walk);
-  }
-  state_->prepare(data, options.walk.rows_at_once(options.batch_size));
-  check_augment(options.augment, state_->objective);
   if (state_->fitting) {
     fail("fit: the model is being fitted already");
   }
+  const std::optional<LossData> data =
+      loss_data_of(*training, options.validation.get(), options.class_weight);
+  if (options.memory && state_->limit != options.memory->bytes) {
+    draw_within(*options.memory, *state_, *training, data, options.batch_size, options.walk,
+                state_->device->traits());
+  }
+  state_->prepare(data, options.walk.rows_at_once(options.batch_size));
+  check_augment(options.augment, state_->objective);
   History history;
   Fitting fitting(*state_, std::move(training), std::move(options), history);
   state_->fitting = true;

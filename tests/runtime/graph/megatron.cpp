@@ -21,16 +21,15 @@ namespace {
 constexpr std::int64_t rows = 2, length = 128, width = 1024, values = rows * length * width;
 
 // Two blocks, so that one is between others.
-Trained blocks(std::int64_t length = megatron_test::length,
-               std::int64_t width = megatron_test::width) {
+Trained blocks() {
   return {
       .sample = {length, width},
       .build =
-          [width](SymbolicTensor x) {
+          [](SymbolicTensor x) {
             for (const std::string block : {"a", "b"}) {
               auto y = LayerNormalization({.name = "norm_1" + block})(x);
               y = MultiHeadAttention(
-                  {.name = "attention_" + block, .num_heads = 8, .key_dim = width / 8})(y);
+                  {.name = "attention_" + block, .num_heads = 8, .key_dim = 128})(y);
               x = Add({.name = "attended_" + block})({x, y});
               y = LayerNormalization({.name = "norm_2" + block})(x);
               y = Dense(
@@ -89,18 +88,19 @@ TEST_CASE("left to itself the planner splits the sequence between heads and hidd
   CHECK(counts.size() == 4);
 }
 
-// Where messages are short their number counts, so that results are rather whole than split.
+// Where each message takes long, results are rather whole than split.
 TEST_CASE("a limit of memory makes the planner split what takes less time whole") {
-  const Trained training = blocks(16, 64);
+  const Trained training = blocks();
   auto [blueprint, data] = blueprint_of(training, mesh_of({{"data", 1}, {"model", 4}}),
                                         heads_and_hidden_units(), "data");
+  blueprint.spread.costs.latency_seconds = 1e-3;
   const auto bytes_of = [&](const Plan& plan) {
     return report_plan(plan, Mode::train, rows, 0, training.optimizer.update_rule(), {})
         .arena_bytes;
   };
   blueprint.draw(data, rows);
   const Plan fastest = blueprint.planned->plan;
-  const std::int64_t most = bytes_of(fastest), limit = most * 4 / 5;
+  const std::int64_t most = bytes_of(fastest), limit = most * 19 / 20;
   blueprint.draw_within(most, data, rows, bytes_of);
   CHECK_FALSE(blueprint.planned->plan.without_limit);
 
@@ -110,12 +110,13 @@ TEST_CASE("a limit of memory makes the planner split what takes less time whole"
   REQUIRE(within.without_limit);
   CHECK(within.without_limit->bytes == most);
   CHECK(within.without_limit->times_as_long > 1);
-  // The price itself is no time.
   CHECK(within.predicted_seconds > fastest.predicted_seconds);
-  CHECK(within.predicted_seconds < 2 * fastest.predicted_seconds);
+  // The price itself is no time: that of messages is, 26 of them now, of up to two latencies.
+  CHECK(within.predicted_seconds < 0.1);
 
-  CHECK_THROWS_WITH(blueprint.draw_within(1000, data, rows, bytes_of),
-                    Catch::Matchers::StartsWith("no plan holds a step within 1000 bytes"));
+  CHECK_THROWS_WITH(
+      blueprint.draw_within(1000, data, rows, bytes_of),
+      Catch::Matchers::StartsWith("no plan was found that holds a step within 1000 B"));
 }
 
 }  // namespace meshwork::megatron_test

@@ -206,6 +206,39 @@ TEST_CASE("micro-batches give the numbers of the whole batch") {
   }
 }
 
+TEST_CASE("a limit of memory gives a plan that stays below, and the same numbers") {
+  const std::int64_t ranks = Communicator::world().size();
+  if (ranks == 1) return;  // nothing is to be split
+  DeviceMesh one = alone(), mesh({{"data", 1}, {"model", ranks}});
+  const Outcome whole = trained(gpt_network, spread_over(one), {});
+  const auto data = samples(gpt_network, 55);
+  const SymbolicTensor input = Input(gpt_network.sample, "x", gpt_network.type);
+  Model model(input, gpt(input), spread_over(mesh, gpt_network.model),
+              {.seed = 3, .check_plan = true});
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = Adam({.learning_rate = 0.01}),
+                 .metrics = {SparseCategoricalAccuracy()}});
+  const auto peak = [&] {
+    std::int64_t bytes = model.plan(data, 26, Mode::train).peak_bytes();
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &bytes, 1, MPI_INT64_T, MPI_MAX, mesh.all().native()),
+              "MPI_Allreduce");
+    return bytes;
+  };
+  const std::int64_t most = peak(), limit = most * 19 / 20;
+  const FitOptions options{
+      .epochs = 2, .batch_size = 26, .verbose = Verbosity::silent, .memory = ByteCount{limit}};
+  // The model has a plan already; fit makes another.
+  const History history = model.fit(data, options);
+  CHECK(peak() <= limit);
+  const auto without = model.plan(data, 26, Mode::train).without_limit;
+  REQUIRE(without);
+  CHECK(without->limit == limit);
+  CHECK(without->bytes == most);
+  compare({variables_of(model), history.history}, whole, tolerance);
+  CHECK_THROWS_WITH(model.fit(data, {.batch_size = 26, .memory = ByteCount{1000}}),
+                    Catch::Contains("no plan was found that holds a step within 1000 B"));
+}
+
 TEST_CASE("statistics of a micro-batch are the same on every mesh, and not those of the batch") {
   DeviceMesh one = alone();
   const Outcome parts = trained(image_network, spread_over(one), {.micro_batches = 3});
