@@ -201,9 +201,9 @@ Plan plan_within(std::int64_t limit, Plan fastest, PlanRequest request,
     least = std::min(least, bytes);
   }
   fail(
-      "no plan was found that holds a step within {}: the least takes {}; split more tensors, or "
-      "take more microbatches or `recompute`",
-      to_text(ByteCount{limit}), to_text(ByteCount{least}));
+      "no plan was found that holds a step within {}: the least takes {:.2f} MiB; split more "
+      "tensors, or take more microbatches or `recompute`",
+      to_text(ByteCount{limit}), std::ldexp(static_cast<double>(least), -20));
 }
 
 }  // namespace meshwork

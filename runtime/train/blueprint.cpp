@@ -119,10 +119,12 @@ void Blueprint::draw_within(std::int64_t limit, const std::optional<LossData>& d
   if (planned && planned->limit && planned->limit != limit) planned.reset();
   draw(data, rows);
   if (planned->limit) return;
-  const Objective& objective = planned->objective;
-  planned->plan = plan_within(limit, std::move(planned->plan), request(objective, rows),
-                              objective.graph, bytes_of);
-  planned->limit = limit;
+  Planned drawn = *std::exchange(planned, std::nullopt);
+  const Objective& objective = drawn.objective;
+  drawn.plan = plan_within(limit, std::move(drawn.plan), request(objective, rows), objective.graph,
+                           bytes_of);
+  drawn.limit = limit;
+  planned = std::move(drawn);
 }
 
 PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::int64_t rows,
