@@ -122,7 +122,7 @@ constexpr Absence all[] = {
     {"layer", "BatchNormalization.synchronized", "statistics are those of the global batch"},
     {"layer", "CategoryEncoding.sparse", "vectors have all their elements"},
     {"layer", ".flash_attention", "scores are never stored, as without it"},
-    {"layer", ".use_gate", "Multiply with a Dense of activation sigmoid, behind the layer"},
+    {"layer", ".use_gate", "attention is not multiplied by a gate before its output product"},
     {"layer", "Resizing.fill_mode Resizing.fill_value", "pad_to_aspect_ratio adds borders of 0"},
     {"layer", "Resizing.antialias", "AveragePooling2D in front of it blurs what is made smaller"},
     {"layer", "MultiHeadAttention.output_shape", "Dense behind it makes vectors of another length"},

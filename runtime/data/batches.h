@@ -57,14 +57,13 @@ struct FeedField {
   /// is an error naming sample and value; but for `no_class`, if there is one.
   std::int64_t classes = 0;
   std::optional<std::int64_t> no_class = {};
-  /// Values are numbers of something, and one that is no whole number of int32 is an error naming
-  /// sample and value.
+  /// A value that is no whole number of int32 is an error naming sample and value.
   bool whole = false;
   /// Values are weights, and one that is negative or not finite is an error naming sample and value.
   bool weights = false;
 };
 
-/// Whether values that are read as `read` may be none of `computed`, which is made of them.
+/// Whether a value of type `read` may be no whole number of int32, where `computed` is that.
 [[nodiscard]] inline bool may_be_no_whole_number(ElementType read, ElementType computed) {
   return computed == ElementType::int32 && read != ElementType::int32 && read != ElementType::uint8;
 }

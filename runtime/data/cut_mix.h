@@ -1,9 +1,9 @@
-// CutMix: each image takes a rectangle of another one of its batch, and of that one's targets as
-// much as the rectangle has of the area (Yun et al., "CutMix: Regularization strategy to train
-// strong classifiers with localizable features", ICCV 2019).
+// CutMix: each image takes a rectangle of another one of its batch, and the rectangle's share of
+// that one's targets (Yun et al., "CutMix: Regularization strategy to train strong classifiers with
+// localizable features", ICCV 2019).
 //
-// As in Keras's layer of this name, the share w that an image keeps is of Beta(a, a), with an a for
-// each batch, uniform in `factor`, plus 1e-6. The rectangle has the shares r = sqrt(1 - w) of height
+// As in Keras's layer of this name, the share w that an image keeps is of Beta(a, a). Each batch
+// has its a, uniform in `factor`, plus 1e-6. The rectangle has the shares r = sqrt(1 - w) of height
 // and width. It begins at any place, also between two pixels, from which it stays inside.
 // Targets (height, width, ...) of the image's height and width are cut like images; others are
 // blended: y = w y + (1 - w) y'.

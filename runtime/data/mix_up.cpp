@@ -7,7 +7,7 @@ namespace meshwork {
 template <class Visitor>
 void describe(MixUpOptions& options, Visitor& option) {
   option.about("blends each sample with another one of its batch, and their targets alike");
-  option("alpha", options.alpha, positive.up_to(1),
+  option("alpha", options.alpha, between(1e-6, 1),
          "how much is blended: shares are of Beta(alpha, alpha)");
 }
 

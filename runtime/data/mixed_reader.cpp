@@ -37,9 +37,9 @@ bool MixedReader::mixes(int field) const {
 bool MixedReader::has_pixels(int field) const {
   const Shape& image = source_->field(0).shape;
   const Field& read = source_->field(field);
-  const bool is_image = read.shape.size() == 3;
-  return is_image && (read.role == FieldRole::feature ||
-                      std::equal(image.begin(), image.begin() + 2, read.shape.begin()));
+  if (read.role == FieldRole::feature) return read.shape.size() == 3;
+  return image.size() == 3 && read.shape.size() >= 2 &&
+         std::equal(image.begin(), image.begin() + 2, read.shape.begin());
 }
 
 void MixedReader::read(const MixedBatch& batch, int field, Range rows, const Block& block,
@@ -90,7 +90,7 @@ void MixedReader::mix(const Mixture& mixture, int field, const Block& block, con
     return;
   }
   const Shape& image = source_->field(field).shape;
-  const std::int64_t channels = block[2].length();
+  const std::int64_t channels = size_of(Block(block.begin() + 2, block.end()));
   const auto [rows, columns] = *mixture.from_partner;
   for (std::int64_t row = block[0].begin, at = 0; row < block[0].end; ++row) {
     const bool in_rows = rows.contains(row, image[0]);

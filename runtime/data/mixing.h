@@ -1,9 +1,9 @@
 // Mixing: how an `augment` stage mixes the samples of a training batch with each other, targets too.
 //
 // A permutation of the batch gives each sample a partner, and a `Mixture` says which part of the
-// partner it takes. Everything is drawn by Philox: the key is made of the run's seed and the stage,
+// partner it takes. Everything is drawn by Philox. The key is made of the run's seed and the stage,
 // the counter of the batch's number and the sample's row in the global batch. So each rank draws
-// the same for a row, and a resumed run goes on as if it had never ended: there is no state.
+// the same for a row. There is no state: a resumed run goes on as if it had never ended.
 //
 // Several stages act one after the other: the second mixes what the first has mixed.
 #pragma once

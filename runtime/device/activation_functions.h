@@ -1,9 +1,10 @@
 // Activations of one element, each with its gradient: a struct and a place in the list at the end.
 //
-// f(x) is the value. f.gradient(value, dy) is dy * f'(x), where `value` is f(x) if `told_from_output`,
-// else x. Only an activation whose derivative its output tells can be joined to the product before it.
-// So all are told from it but those whose output repeats, or loses the digits of the derivative.
-// Those say `keeps_order` of which a larger number never becomes a smaller one, whatever is rounded.
+// f(x) is the value. f.gradient(value, dy) is dy * f'(x), where `value` is f(x) if
+// `told_from_output`, else x. Only an activation whose derivative its output tells can be joined to
+// the product before it. So all are told from it but those whose output repeats, or loses the
+// digits of the derivative. With `keeps_order` a larger number never gives a smaller value, however
+// it is rounded.
 //
 // Formulas, names and constants are those of keras.io/api/layers/activations. NaN passes.
 // `Math` is that of element_functions.h.

@@ -86,10 +86,10 @@ struct TargetValueSpec {
   [[nodiscard]] KernelWork work() const { return spec::passes(3, at.rows); }
   void check() const { at.require_sparse("target value"); }
 };
-/// c (rows, int32) = how many of this rank's classes stand before the target class in descending order of
-/// x, a tie going to the lower class: x_j > v or (x_j = v and j < target); NaN stands before
-/// everything, and everything before a target whose score is NaN. The target itself never counts. Below
-/// 0 where the target is no class. Sparse targets. Operands: x, target, v, c.
+/// c (rows, int32) = how many of this rank's classes stand before the target class in descending
+/// order of x, a tie going to the lower class: x_j > v or (x_j = v and j < target). NaN stands
+/// before everything, and everything before a target whose score is NaN. The target itself never
+/// counts. Below 0 where the target is no class. Sparse targets. Operands: x, target, v, c.
 struct CountAheadSpec {
   ClassColumns at;
   [[nodiscard]] std::string text() const { return at.text("count ahead"); }

@@ -1,4 +1,5 @@
-// Generalized cross-entropy: of v, the probability of a row's class, (1 - v^q) / q; 0 without a class.
+// Generalized cross-entropy: of v, the probability of a row's class, (1 - v^q) / q; 0 without a
+// class.
 #pragma once
 
 #include <cstdint>

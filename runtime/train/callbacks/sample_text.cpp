@@ -20,19 +20,28 @@ class SampleTextCallback final : public Callback {
     in_its_name([&] { (void)tokens_of_text(options_.prompt, token_model_of(*expected.model)); });
   }
   void on_train_begin(Training& training) override {
-    in_its_name([&] { (void)training.generated_text(options_.prompt, {.tokens = 0}); });
+    // A token shows whether the model can write at all.
+    in_its_name([&] {
+      try {
+        (void)training.generated_text(options_.prompt, {.tokens = 1});
+      } catch (const ScoresNotFinite&) {  // NOLINT: told after an epoch
+      }
+    });
   }
   void on_epoch_end(Training& training) override {
     const std::int64_t epoch = training.position().epoch + 1;
     if (epoch % options_.every_epochs != 0) return;
-    try {
-      training.say(training.generated_text(options_.prompt, {.tokens = options_.tokens,
-                                                             .temperature = options_.temperature,
-                                                             .top_k = options_.top_k}));
-    } catch (const ScoresNotFinite& problem) {
-      // The same on all ranks, which see the same scores. The run ends for that where it is told to.
-      training.say(fmt::format("WARNING: SampleText: after epoch {} {}", epoch, problem.what()));
-    }
+    in_its_name([&] {
+      try {
+        training.say(training.generated_text(options_.prompt, {.tokens = options_.tokens,
+                                                               .temperature = options_.temperature,
+                                                               .top_k = options_.top_k}));
+      } catch (const ScoresNotFinite& problem) {
+        // The same on all ranks, which see the same scores. The run ends for that where it is told
+        // to.
+        training.say(fmt::format("WARNING: SampleText: after epoch {} {}", epoch, problem.what()));
+      }
+    });
   }
 
  private:

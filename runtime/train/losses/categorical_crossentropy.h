@@ -2,8 +2,9 @@
 //
 // Predictions (batch, ..., classes) are probabilities, as in Keras where nothing is said, or
 // logits. The sparse kind takes class numbers (batch, ...) or (batch, ..., 1), whose class has all
-// the weight; rows of the class `ignore_class`, which may be any number, do not count. The other takes the weights, of the prediction's shape: one-hot, or any distribution;
-// its label smoothing s takes t (1 - s) + s / classes for t. Classes may be split over ranks.
+// the weight. Rows of the class `ignore_class`, which may be any number, do not count. The other
+// kind takes the weights, of the prediction's shape: one-hot, or any distribution. Its label
+// smoothing s takes t (1 - s) + s / classes for t. Classes may be split over ranks.
 #pragma once
 
 #include <cstdint>

@@ -2,8 +2,8 @@
 // it brings near each other where their samples have one label, and apart where not.
 //
 // Each sample of a batch is compared with every other one, by the formulas of kernels/circle.h. The
-// loss is the mean over the samples that have one above 0. So no sample can be worked on alone, and
-// the loss's letters are whole: each rank gathers the batch's vectors and labels, and computes all of
+// loss is the mean over the samples that have one above 0. So no sample can be worked on alone: the
+// loss's letters are whole. Each rank gathers the batch's vectors and labels, and computes all of
 // the loss. That is little work beside the model that made the vectors.
 #pragma once
 

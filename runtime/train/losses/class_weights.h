@@ -1,4 +1,5 @@
-// Weights of classes: in training a row counts for the loss as much as the class of its target weighs.
+// Weights of classes: in training a row counts for the loss as much as the class of its target
+// weighs.
 //
 // A class is named by its number or, where targets are categories (data/categories.h), by its text.
 //

@@ -475,7 +475,7 @@ TEST_CASE("numbers that are not whole are an error that names array, sample and 
   };
   const std::string rest = " is no whole number of 32 bits, which \"t\" has to be";
   check(std::vector<float>{-7, 2e9f, 1, 1.5f}, "array \"t\": sample 3: 1.5" + rest);
-  check(std::vector<float>{4e9f}, "array \"t\": sample 0: 4e+09" + rest);
+  check(std::vector<float>{4e9f}, "array \"t\": sample 0: 4000000000" + rest);
   check(std::vector<double>{0, std::nan("")}, "array \"t\": sample 1: nan" + rest);
   check(std::vector<std::int64_t>{0, std::int64_t{1} << 31},
         "array \"t\": sample 1: 2147483648" + rest);
