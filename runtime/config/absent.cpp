@@ -8,7 +8,7 @@ namespace {
 
 constexpr Absence all[] = {
     {"loss", "Loss", "losses of your own are classes of an extension (--plugin)"},
-    {"loss", "CTC", "sequences of text and audio are not what Meshwork trains on"},
+    {"loss", "CTC", "labels that lie at no place of a sequence are not what Meshwork trains on"},
     {"loss", ".reduction",
      "a loss is the mean over the rows of the global batch, Keras's "
      "sum_over_batch_size; loss_weights scale it"},
@@ -62,8 +62,8 @@ constexpr Absence all[] = {
      "JSONLogger or TensorBoard write files, which other programs can send on"},
     {"callback", "ModelCheckpoint.verbose", "checkpoints are told of as they are saved"},
     {"callback", "ModelCheckpoint.save_weights_only",
-     "a checkpoint has the weights beside the state of training; `train "
-     "--export` writes them alone"},
+     "a checkpoint has the weights beside the state of training; `export --weights-only` writes "
+     "them alone"},
     {"callback", "ModelCheckpoint.mode", "each log knows whether lower or higher is better"},
     {"callback", "ModelCheckpoint.initial_value_threshold",
      "the first state is the best so far; EarlyStopping takes a baseline"},
