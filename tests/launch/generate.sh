@@ -80,5 +80,10 @@ trains_not() { # WHAT
 }
 for _ in $(seq 20); do printf 'the quick brown fox jumps over the lazy dog; '; done >text
 trains_not 'SampleText: the model has 300 tokens, so they are given as numbers with spaces between; found "the"'
+# Before an epoch is lost.
+sed "s/prompt: 'the '/prompt: '1 2'/; s/, use_causal_mask: true//" model.yaml >looks_ahead.yaml
+"$meshwork" train looks_ahead.yaml --set checkpoint= >refused.txt 2>&1 && fail "trains: $(cat refused.txt)"
+grep -q 'SampleText: .*later' refused.txt || fail "train says: $(cat refused.txt)"
+grep -qi 'epoch 1' refused.txt && fail "an epoch was trained: $(cat refused.txt)"
 sed -i 's/- Dense: {units: 300}/- Flatten:/' model.yaml
 refused 'expected a model of next tokens' --prompt '1 2'

@@ -207,6 +207,20 @@ struct Task {
         tile(static_cast<int>(number / parts / heads / batch)) {}
 };
 
+/// Rows [first, end) of a block, and the first of the warp's.
+struct BlockRows {
+  int first, end, own;
+  /// Tile number `tile` of `count` rows.
+  MESHWORK_DEVICE BlockRows(const Block& block, int tile, std::int64_t count)
+      : first(tile * block_rows),
+        end(static_cast<int>(count - first < block_rows ? count : first + block_rows)),
+        own(first + block.warp() * warp_rows) {}
+  /// With the last tile first: queries behind may look at more keys.
+  MESHWORK_DEVICE static BlockRows from_behind(const Block& block, int tile, std::int64_t count) {
+    return {block, static_cast<int>(parts(count, block_rows)) - 1 - tile, count};
+  }
+};
+
 template <Precision precision, bool drops>
 struct Forward {
   static constexpr int shared_bytes = row_bytes<precision> + 2 * tile_bytes<precision>;
@@ -225,11 +239,7 @@ struct Forward {
   }
   MESHWORK_DEVICE void operator()(const Block& block, std::int64_t number) const {
     const Task task(number, value_parts(), at.heads, at.batch);
-    const int tiles = static_cast<int>(parts(at.queries, block_rows));
-    const int row = (tiles - 1 - task.tile) * block_rows;
-    const int own = row + block.warp() * warp_rows;
-    const auto last =
-        static_cast<int>(at.queries - row < block_rows ? at.queries : row + block_rows);
+    const BlockRows rows = BlockRows::from_behind(block, task.tile, at.queries);
     const std::int64_t key_head = at.key_head_of(task.head);
     const int element = task.part * stage_columns;
     const Read queries = Read::of(q, at.queries, at.heads, at.key_length, task.sample, task.head);
@@ -242,16 +252,16 @@ struct Forward {
     Tile<stage_columns> results;
     Rows most(no_score), total(0), factor(0);
     const float scale = at.scale * log2_of_e;
-    const auto end = static_cast<int>(at.keys_of(last - 1).end);
-    for (int key = static_cast<int>(at.keys_of(row).begin) / tile_rows * tile_rows; key < end;
-         key += tile_rows) {
+    const auto end = static_cast<int>(at.keys_of(rows.end - 1).end);
+    for (int key = static_cast<int>(at.keys_of(rows.first).begin) / tile_rows * tile_rows;
+         key < end; key += tile_rows) {
       Tile<tile_rows> scores;
       value_stage.prefetch(values, key, end);
-      multiply_pairs(block, row, key, queries, keys, query_stage, key_stage, scores);
+      multiply_pairs(block, rows.first, key, queries, keys, query_stage, key_stage, scores);
       scores.each([&](const Place&, float& score) { score *= scale; });
-      if (!sight.looks_at_all(own, warp_rows, key, tile_rows)) {
+      if (!sight.looks_at_all(rows.own, warp_rows, key, tile_rows)) {
         scores.each([&](const Place& here, float& score) {
-          if (!sight.looks(own + here.row, key + here.column)) score = no_score;
+          if (!sight.looks(rows.own + here.row, key + here.column)) score = no_score;
         });
       }
 
@@ -272,8 +282,8 @@ struct Forward {
       });
       if constexpr (drops) {
         scores.each([&](const Place& here, float& score) {
-          score *=
-              kept(at, at.number_of(task.sample, task.head, own + here.row, key + here.column));
+          score *= kept(
+              at, at.number_of(task.sample, task.head, rows.own + here.row, key + here.column));
         });
       }
       results.each([&](const Place& here, float& result) { result *= factor[here]; });
@@ -285,12 +295,12 @@ struct Forward {
       result = total[here] == 0.0f ? 0.0f : result / total[here];
     });
     write(results,
-          Vectors<float>::of(y, at.queries, at.heads, at.value_length, task.sample, task.head), own,
-          element);
+          Vectors<float>::of(y, at.queries, at.heads, at.value_length, task.sample, task.head),
+          rows.own, element);
     if (task.part > 0 || !Rows::leads()) return;
     Rows::each([&](const Place& here) {
-      if (own + here.row >= at.queries) return;
-      logarithms[(task.sample * at.heads + task.head) * at.queries + own + here.row] =
+      if (rows.own + here.row >= at.queries) return;
+      logarithms[(task.sample * at.heads + task.head) * at.queries + rows.own + here.row] =
           total[here] == 0.0f ? 0.0f : most[here] * log_of_2 + logf(total[here]);
     });
   }
@@ -369,11 +379,7 @@ struct QueryGradients {
   MESHWORK_DEVICE void operator()(const Block& block, std::int64_t number) const {
     const AttentionShape& at = of.at;
     const Task task(number, parts(at.key_length, stage_columns), at.heads, at.batch);
-    const int tiles = static_cast<int>(parts(at.queries, block_rows));
-    const int row = (tiles - 1 - task.tile) * block_rows;
-    const int own = row + block.warp() * warp_rows;
-    const auto last =
-        static_cast<int>(at.queries - row < block_rows ? at.queries : row + block_rows);
+    const BlockRows rows = BlockRows::from_behind(block, task.tile, at.queries);
     const std::int64_t key_head = at.key_head_of(task.head);
     const int element = task.part * stage_columns;
     const Read queries = of.queries(task.sample, task.head),
@@ -385,19 +391,20 @@ struct QueryGradients {
     Held<precision, tile_rows> value_stage(block, 2 * row_bytes<precision> + tile_bytes<precision>);
     Rows logarithms(0), dots(0);
     Rows::each([&](const Place& here) {
-      if (own + here.row >= at.queries) return;
-      const std::int64_t query = (task.sample * at.heads + task.head) * at.queries + own + here.row;
+      if (rows.own + here.row >= at.queries) return;
+      const std::int64_t query =
+          (task.sample * at.heads + task.head) * at.queries + rows.own + here.row;
       logarithms[here] = of.logarithms[query], dots[here] = of.dots[query];
     });
     Tile<stage_columns> results;
-    const auto end = static_cast<int>(at.keys_of(last - 1).end);
-    for (int key = static_cast<int>(at.keys_of(row).begin) / tile_rows * tile_rows; key < end;
-         key += tile_rows) {
+    const auto end = static_cast<int>(at.keys_of(rows.end - 1).end);
+    for (int key = static_cast<int>(at.keys_of(rows.first).begin) / tile_rows * tile_rows;
+         key < end; key += tile_rows) {
       Tile<tile_rows> scores, gradients;
-      multiply_pairs(block, row, key, queries, keys, query_stage, key_stage, scores);
-      multiply_pairs(block, row, key, dy, values, gradient_stage, value_stage, gradients);
+      multiply_pairs(block, rows.first, key, queries, keys, query_stage, key_stage, scores);
+      multiply_pairs(block, rows.first, key, dy, values, gradient_stage, value_stage, gradients);
       of.differentiate(
-          task.sample, task.head, Pairs<true>{own, key},
+          task.sample, task.head, Pairs<true>{rows.own, key},
           [&](const Place& here) {
             return QueryNumbers{logarithms[here], dots[here]};
           },
@@ -407,8 +414,8 @@ struct QueryGradients {
       add_vectors(block, gradients, key, element, keys, key_stage, results);
     }
     write(results,
-          Vectors<float>::of(dq, at.queries, at.heads, at.key_length, task.sample, task.head), own,
-          element);
+          Vectors<float>::of(dq, at.queries, at.heads, at.key_length, task.sample, task.head),
+          rows.own, element);
   }
 };
 
@@ -430,9 +437,7 @@ struct KeyGradients {
   MESHWORK_DEVICE void operator()(const Block& block, std::int64_t number) const {
     const AttentionShape& at = of.at;
     const Task task(number, element_parts(), at.key_heads, at.batch);
-    const int row = task.tile * block_rows;
-    const int own = row + block.warp() * warp_rows;
-    const auto last = static_cast<int>(at.keys - row < block_rows ? at.keys : row + block_rows);
+    const BlockRows rows(block, task.tile, at.keys);
     const int element = task.part * stage_columns;
     const Read keys = of.keys(task.sample, task.head), values = of.values(task.sample, task.head);
 
@@ -445,14 +450,14 @@ struct KeyGradients {
     float* const dots = logarithms + tile_rows;
     Tile<stage_columns> key_results, value_results;
     const AttentionShape::Range heads = at.heads_of(task.head);
-    const auto end = static_cast<int>(at.queries_of(last - 1).end);
+    const auto end = static_cast<int>(at.queries_of(rows.end - 1).end);
     for (auto head = static_cast<int>(heads.begin); head < heads.end; ++head) {
       query_stage.forget(), gradient_stage.forget();
       const Read queries = of.queries(task.sample, head), dy = of.gradients(task.sample, head);
-      for (int query = static_cast<int>(at.queries_of(row).begin) / tile_rows * tile_rows;
+      for (int query = static_cast<int>(at.queries_of(rows.first).begin) / tile_rows * tile_rows;
            query < end; query += tile_rows) {
         Tile<tile_rows> scores, gradients;
-        multiply_pairs(block, row, query, keys, queries, key_stage, query_stage, scores);
+        multiply_pairs(block, rows.first, query, keys, queries, key_stage, query_stage, scores);
         block.synchronize();  // behind whoever reads those of the tile before
         block.template each<tile_rows>([&](int i) {
           const bool here = query + i < at.queries;
@@ -461,9 +466,10 @@ struct KeyGradients {
           dots[i] = here ? of.dots[number] : 0.0f;
         });
         block.synchronize();
-        multiply_pairs(block, row, query, values, dy, value_stage, gradient_stage, gradients);
+        multiply_pairs(block, rows.first, query, values, dy, value_stage, gradient_stage,
+                       gradients);
         of.differentiate(
-            task.sample, head, Pairs<false>{query, own},
+            task.sample, head, Pairs<false>{query, rows.own},
             [&](const Place& here) {
               return QueryNumbers{logarithms[here.column], dots[here.column]};
             },
@@ -475,11 +481,11 @@ struct KeyGradients {
       }
     }
     write(key_results,
-          Vectors<float>::of(dk, at.keys, at.key_heads, at.key_length, task.sample, task.head), own,
-          element);
+          Vectors<float>::of(dk, at.keys, at.key_heads, at.key_length, task.sample, task.head),
+          rows.own, element);
     write(value_results,
           Vectors<float>::of(dv, at.keys, at.key_heads, at.value_length, task.sample, task.head),
-          own, element);
+          rows.own, element);
   }
 };
 

@@ -8,9 +8,9 @@
 //   add_product_transposed(c, a, row, b)   c += a b^T, where c has the rows of a from `row` on
 //   add_product(c, a, b)                   c += a b, where a is a tile
 //
-// A lane holds of a tile, for every 8 columns, elements (g, 2 t), (g, 2 t + 1),
-// (g + 8, 2 t) and (g + 8, 2 t + 1) with g = lane / 4, t = lane % 4: what the instructions `mma` of
-// CUDA's PTX leave there (PTX ISA 8.0, 9.7.13). Four lanes share a row.
+// A lane holds four elements of every 8 columns of a tile. With g = lane / 4 and t = lane % 4 they
+// are (g, 2 t), (g, 2 t + 1), (g + 8, 2 t) and (g + 8, 2 t + 1). That is where the instructions
+// `mma` of CUDA's PTX leave results (PTX ISA 8.0, 9.7.13). Four lanes share a row.
 //
 // float32 comes from three products of tf32. Each factor is cut into its upper 11 significant bits
 // and the rest; the product of both rests is left out (CUTLASS's OpMultiplyAddFastF32 does alike).

@@ -6,8 +6,8 @@
 // added locally as they come, and so are those over the same boxes of an input with windows. When
 // the last use has contributed, boxes go back to the owners, one exchange for all that are the
 // same, each layout is brought to the tensor's, and they are added. A variable's gradient ends in
-// its place in the flat gradients; most are written there by the only use, still partial, and
-// reduced with their bucket (parameter_form.h), which is started as soon as its last gradient is
+// its place in the flat gradients. Most are written there by the only use, still partial, and
+// reduced with their bucket (parameter_form.h). It is started as soon as its last gradient is
 // there, and waited for before it is updated. By then no instruction of this rank reads the
 // bucket's variables any more: each has contributed its last gradient, and an operation contributes
 // when all of its backward is booked. While buckets are under way, what can be done for them

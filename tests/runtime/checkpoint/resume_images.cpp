@@ -21,6 +21,7 @@
 #include "runtime/train/optimizers/schedule_free_adamw.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
+#include "tests/support/stop_after.h"
 
 namespace meshwork::resume_images_test {
 
@@ -60,18 +61,6 @@ std::vector<std::vector<float>> run(DeviceMesh& mesh, const LayoutEntries& layou
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = optimizer,
                  .metrics = {}});
-  class StopAfter final : public Callback {
-   public:
-    StopAfter(StopRequest& request, std::int64_t updates) : request_(request), updates_(updates) {}
-    std::string class_name() const override { return "StopAfter"; }
-    void on_train_batch_end(Training& training) override {
-      if (training.position().iteration >= updates_) request_.ask(15);
-    }
-
-   private:
-    StopRequest& request_;
-    std::int64_t updates_;
-  };
   StopRequest request;
   FitOptions options{.epochs = 3, .batch_size = 8, .verbose = Verbosity::silent};
   if (!directory.empty()) {

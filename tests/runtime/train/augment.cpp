@@ -26,6 +26,7 @@
 #include "runtime/train/run_config.h"
 #include "tests/support/byte_images.h"
 #include "tests/support/one_rank.h"
+#include "tests/support/stop_after.h"
 
 namespace meshwork::augment_test {
 
@@ -46,19 +47,6 @@ struct Outcome {
   std::vector<std::vector<float>> variables;
   std::map<std::string, std::vector<double>> history;
   double evaluated = 0;
-};
-
-class StopAfter final : public Callback {
- public:
-  StopAfter(StopRequest& request, std::int64_t updates) : request_(request), updates_(updates) {}
-  std::string class_name() const override { return "StopAfter"; }
-  void on_train_batch_end(Training& training) override {
-    if (training.position().iteration >= updates_) request_.ask(15);
-  }
-
- private:
-  StopRequest& request_;
-  std::int64_t updates_;
 };
 
 // Two epochs, or, with `stop_after`, the first updates of them.

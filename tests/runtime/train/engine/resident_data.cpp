@@ -15,6 +15,8 @@
 #include "layers/dense.h"
 #include "layers/flatten.h"
 #include "layers/rescaling.h"
+#include "runtime/data/mix_up.h"
+#include "runtime/data/views.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
@@ -83,23 +85,29 @@ struct Run {
 };
 
 Run trained(DeviceMesh& mesh, const LayoutEntries& layouts, DataOnDevice on_device,
-            std::int64_t epochs = 3) {
+            std::int64_t epochs = 3, const std::vector<SharedMixing>& augment = {}) {
   const auto x = Input({6, 5});
   const auto h = Dense({.name = "d1", .units = 9, .activation = Activation::relu})(
       Flatten()(Rescaling({.scale = 1.0 / 255})(x)));
   Model model(x, Dense({.name = "d2", .units = classes})(h), spread_over(mesh, layouts),
               {.seed = 4, .check_plan = true});
-  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+  const bool mixes = !augment.empty();  // which takes vectors of classes
+  model.compile({.loss = mixes ? CategoricalCrossentropy({.from_logits = true})
+                               : SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = Adam({.learning_rate = 0.01}),
-                 .metrics = {SparseCategoricalAccuracy()}});
+                 .metrics = {mixes ? CategoricalAccuracy() : SparseCategoricalAccuracy()}});
   const auto training = samples(1), validation = samples(2);
+  const auto taken = [&](const std::shared_ptr<CountedSource>& source) {
+    return mixes ? with_one_hot(source, 1, classes) : std::shared_ptr<const Source>(source);
+  };
   Run run;
-  run.history = model.fit(training, {.epochs = epochs,
-                                     .batch_size = 8,
-                                     .validation = validation,
-                                     .validation_batch_size = 24,
-                                     .verbose = Verbosity::silent,
-                                     .data_on_device = on_device});
+  run.history = model.fit(taken(training), {.epochs = epochs,
+                                            .batch_size = 8,
+                                            .validation = taken(validation),
+                                            .validation_batch_size = 24,
+                                            .augment = augment,
+                                            .verbose = Verbosity::silent,
+                                            .data_on_device = on_device});
   run.variables = variables_of(model);
   run.read = training->rows_read;
   run.read_for_validation = validation->rows_read;
@@ -154,6 +162,16 @@ TEST_CASE_METHOD(OnDeviceApart, "where one rank has no room for the samples, all
   set_apart_free_bytes(std::int64_t{1} << 30);
   CHECK(run.read != rows);
   CHECK(run.variables == trained(mesh, {}, DataOnDevice::never).variables);
+}
+
+TEST_CASE_METHOD(OnDeviceApart, "mixed samples are fed, since processors mix them") {
+  DeviceMesh mesh({{"data", Communicator::world().size()}});
+  const std::vector<SharedMixing> augment{MixUp()};
+  const Run fed = trained(mesh, {}, DataOnDevice::never, 3, augment);
+  const Run automatic = trained(mesh, {}, DataOnDevice::automatic, 3, augment);
+  CHECK(automatic.history.history == fed.history.history);
+  CHECK(automatic.variables == fed.variables);
+  CHECK(fed.variables != trained(mesh, {}, DataOnDevice::never).variables);
 }
 
 TEST_CASE_METHOD(OnDeviceApart, "samples that are gone over once are fed") {
