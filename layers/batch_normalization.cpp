@@ -42,6 +42,11 @@ SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
           fail("expected an input of at least two dimensions, batch and channels, found shape {}",
                to_string(shape));
         }
+        if (builder.mask(x) >= 0) {
+          fail(
+              "its input has places that are masked, which its statistics would count; "
+              "LayerNormalization takes none from other places");
+        }
         const Shape channels{shape.back()};
         std::vector<TensorId> operands{x};
         const auto add = [&](const char* name, const Initializer& initializer,

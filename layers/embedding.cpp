@@ -12,6 +12,7 @@
 #include "runtime/graph/operations/contraction.h"
 #include "runtime/graph/operations/dimensions.h"
 #include "runtime/graph/operations/embedding.h"
+#include "runtime/graph/operations/mask.h"
 
 namespace meshwork {
 
@@ -24,6 +25,8 @@ void describe_table(Options& options, Visitor& option) {
                   positive.up_to(std::numeric_limits<std::int32_t>::max()),
                   "how many numbers there are: 0, 1, ...");
   option.required("output_dim", options.output_dim, length, "length of a vector");
+  option("mask_zero", options.mask_zero,
+         "the number 0 is padding: attention, means over places, losses and metrics leave it out");
   describe_variable(option, "embeddings", "the vectors", options.embeddings_initializer,
                     options.embeddings_regularizer, options.embeddings_constraint);
   option("trainable", options.trainable, "train the vectors; false: they stay as they are");
@@ -41,7 +44,12 @@ TensorId table_of(const Options& of, LayerBuilder& builder, const std::string& n
 template <class Options>
 TensorId embed(const Options& of, LayerBuilder& builder, TensorId x) {
   const TensorId table = table_of(of, builder, "embeddings", {of.input_dim, of.output_dim});
-  return builder.apply(std::make_unique<EmbeddingOperation>(of.input_dim), {x, table});
+  const TensorId y = builder.apply(std::make_unique<EmbeddingOperation>(of.input_dim), {x, table});
+  if (of.mask_zero) {
+    const MaskOptions mask{.type = ElementType::int32, .dimensions = builder.shape(x).size()};
+    builder.set_mask(y, builder.apply(std::make_unique<MaskOperation>(mask), {x}));
+  }
+  return y;
 }
 
 // "btd,vd->btv", or "btd,dv->btv".

@@ -12,6 +12,7 @@ struct EmbeddingOptions {
   std::string name;
   std::int64_t input_dim = 0;   // how many numbers there are; has to be given
   std::int64_t output_dim = 0;  // length of a vector; has to be given
+  bool mask_zero = false;       // places of the number 0 do not count
   Initializer embeddings_initializer = initializer_by_name("random_uniform");
   Regularizer embeddings_regularizer;
   Constraint embeddings_constraint;
@@ -20,6 +21,7 @@ struct EmbeddingOptions {
 
 /// y (batch, ..., output_dim) = the rows of `embeddings` (input_dim, output_dim) with the numbers x
 /// (batch, ...), which are int32 and of [0, input_dim) (keras.io/api/layers/core_layers/embedding).
+/// With `mask_zero` y has a mask (runtime/graph/operations/mask.h) that counts all but the zeros.
 /// Throws `Error` for options that are not positive; when called, for an input that is not int32.
 [[nodiscard]] SharedLayer Embedding(EmbeddingOptions options);
 
@@ -27,6 +29,7 @@ struct ReversibleEmbeddingOptions {
   std::string name;
   std::int64_t input_dim = 0;
   std::int64_t output_dim = 0;
+  bool mask_zero = false;
   bool tie_weights = true;   // the way back takes the same table; false: one of its own
   float logit_soft_cap = 0;  // c: the way back gives tanh(y / c) * c; 0: y
   Initializer embeddings_initializer = initializer_by_name("random_uniform");

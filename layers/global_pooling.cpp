@@ -1,15 +1,28 @@
 #include "layers/global_pooling.h"
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "layers/layer_of.h"
+#include "runtime/graph/operations/contraction.h"
 #include "runtime/graph/operations/global_pooling.h"
+#include "runtime/graph/operations/pair.h"
 #include "runtime/graph/operations/reshape.h"
+#include "runtime/graph/operations/unit_rows.h"
 #include "runtime/graph/operations/windows.h"
 
 namespace meshwork {
 namespace {
+
+// Of a sequence with a mask m: the sum of m x, over the number n of places that count. m / n is
+// m / sqrt(n), the mask as a vector of length 1, squared.
+TensorId masked_mean(LayerBuilder& builder, TensorId x) {
+  const TensorId unit = builder.apply(std::make_unique<UnitRowsOperation>(), {builder.mask(x)});
+  const TensorId shares =
+      builder.apply(std::make_unique<PairOperation>(PairFunction::product), {unit, unit});
+  return builder.apply(std::make_unique<ContractionOperation>("btd,bt->bd"), {x, shares});
+}
 
 template <class Pooled>
 SharedLayer pooling_of(const std::string& class_name, std::size_t spatial,
@@ -17,7 +30,11 @@ SharedLayer pooling_of(const std::string& class_name, std::size_t spatial,
   return layer_of(class_name, std::move(options),
                   [spatial](const GlobalPoolingOptions& of, LayerBuilder& builder, TensorId x) {
                     check_image(builder.shape(x), spatial);
-                    const TensorId y = builder.apply(std::make_unique<Pooled>(), {x});
+                    const bool is_masked_mean = std::is_same_v<Pooled, GlobalAverageOperation> &&
+                                                spatial == 1 && builder.mask(x) >= 0;
+                    const TensorId y = is_masked_mean
+                                           ? masked_mean(builder, x)
+                                           : builder.apply(std::make_unique<Pooled>(), {x});
                     if (!of.keepdims) {
                       return y;
                     }

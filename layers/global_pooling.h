@@ -18,7 +18,8 @@ struct GlobalPoolingOptions {
 [[nodiscard]] SharedLayer GlobalAveragePooling2D(GlobalPoolingOptions options = {});
 /// The maximum; elements that are the maximum share its gradient equally.
 [[nodiscard]] SharedLayer GlobalMaxPooling2D(GlobalPoolingOptions options = {});
-/// The same of x (batch, steps, channels).
+/// The same of x (batch, steps, channels). Where x has a mask (runtime/graph/operations/mask.h), the
+/// mean is over the steps that count, and 0 where none does.
 [[nodiscard]] SharedLayer GlobalAveragePooling1D(GlobalPoolingOptions options = {});
 [[nodiscard]] SharedLayer GlobalMaxPooling1D(GlobalPoolingOptions options = {});
 /// The same of x (batch, planes, rows, columns, channels).

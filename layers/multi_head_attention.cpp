@@ -5,11 +5,13 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "layers/layer_of.h"
 #include "layers/projection.h"
 #include "layers/spatial.h"
 #include "runtime/graph/operations/attention.h"
+#include "runtime/graph/operations/pair.h"
 #include "runtime/graph/operations/rotary.h"
 
 namespace meshwork {
@@ -94,15 +96,28 @@ TensorId attend(const Options& of, const HeadCounts& heads, LayerBuilder& builde
   const TensorId q = turned(projected("query/", query, heads.queries, heads.key_dim));
   const TensorId k = turned(projected("key/", key, heads.keys, heads.key_dim));
   const TensorId v = projected("value/", value, heads.keys, heads.value_dim);
+  // Keys count where neither the mask of keys nor that of values leaves them out.
+  TensorId counted = builder.mask(key);
+  if (const TensorId other = builder.mask(value); counted < 0) {
+    counted = other;
+  } else if (other >= 0 && other != counted) {
+    counted =
+        builder.apply(std::make_unique<PairOperation>(PairFunction::product), {counted, other});
+  }
   const AttentionOptions attention{
       .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(heads.key_dim))),
       .causal = of.use_causal_mask,
       .window = of.sliding_window,
+      .masked = counted >= 0,
       .dropout = of.dropout};
-  const TensorId mixed = builder.apply(std::make_unique<AttentionOperation>(attention), {q, k, v});
+  std::vector<TensorId> operands{q, k, v};
+  if (attention.masked) operands.push_back(counted);
+  const TensorId mixed = builder.apply(std::make_unique<AttentionOperation>(attention), operands);
   const Shape kernel{heads.queries, heads.value_dim, builder.shape(query).back()};
-  return project(of, builder, "attention_output/", "bthk,hkd->btd", mixed, kernel,
-                 fans_of(kernel, 2), of.use_bias ? 1 : 0);
+  const TensorId y = project(of, builder, "attention_output/", "bthk,hkd->btd", mixed, kernel,
+                             fans_of(kernel, 2), of.use_bias ? 1 : 0);
+  builder.set_mask(y, builder.mask(query));
+  return y;
 }
 
 }  // namespace

@@ -40,8 +40,9 @@ struct MultiHeadAttentionOptions {
 /// (Vaswani et al., arXiv:1706.03762; keras.io/api/layers/attention_layers/multi_head_attention).
 /// Called on (query), (query, value) or (query, value, key). Variables: `query`, `key`, `value`,
 /// each with `kernel` (features, heads, length) and `bias` (heads, length), and `attention_output`
-/// with `kernel` (heads, value_dim, features) and `bias` (features). Throws `Error` for options out
-/// of range; when called, for sequences that do not go together.
+/// with `kernel` (heads, value_dim, features) and `bias` (features). Masks of keys and values
+/// (runtime/graph/operations/mask.h) say which places are looked at; y has the query's. Throws
+/// `Error` for options out of range; when called, for sequences that do not go together.
 [[nodiscard]] SharedLayer MultiHeadAttention(MultiHeadAttentionOptions options);
 
 struct GroupQueryAttentionOptions {

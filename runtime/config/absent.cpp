@@ -94,8 +94,6 @@ constexpr Absence all[] = {
      "recurrent layers are not there; Conv1D with padding causal reads "
      "sequences"},
     {"layer", "Attention AdditiveAttention", "MultiHeadAttention"},
-    {"layer", "Embedding.mask_zero ReversibleEmbedding.mask_zero",
-     "ignore_class of a loss, or weights of samples, leave some out"},
     {"layer", "Embedding.input_length", "the input's shape says it"},
     {"layer", "Embedding.weights", "`meshwork import` reads weights of a file"},
     {"layer", ".data_format", "channels are the last dimension; Permute moves another there"},
@@ -171,7 +169,6 @@ constexpr Absence all[] = {
      "columns}} brings singular values to 1; with JAX, Keras divides the kernel in training alone, "
      "and evaluates another model",
      true},
-    {"layer", "Masking", "ignore_class of a loss, or weights of samples, leave some out", true},
 };
 
 // Whether `name` stands among names with spaces between them.

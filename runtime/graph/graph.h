@@ -43,6 +43,7 @@ struct GraphTensor {
   int variable = -1;           // index into variables, where it is one
   int producer = -1;           // index into operations, where it is a value
   std::vector<int> consumers;  // operations
+  TensorId mask = -1;          // which of its places count (operations/mask.h); -1: all
   [[nodiscard]] bool batched() const { return !shape.empty() && shape[0] == -1; }
 };
 

@@ -7,6 +7,7 @@
 
 #include "collectives/printable.h"
 #include "runtime/graph/operations/identity.h"
+#include "runtime/graph/operations/pair.h"
 #include "runtime/graph/path_error.h"
 
 namespace meshwork {
@@ -318,11 +319,42 @@ TensorId LayerBuilder::variable(const std::string& name, VariableOptions options
 TensorId LayerBuilder::apply(std::unique_ptr<Operation> operation, std::vector<TensorId> inputs) {
   const std::string path = this->path() + "/" + operation->kind();
   try {
-    return graph_->add_operation(std::move(operation), std::move(inputs), layer_stack_.back(),
-                                 path);
+    const TensorId output =
+        graph_->add_operation(std::move(operation), inputs, layer_stack_.back(), path);
+    const TensorId mask = mask_of_output(*graph_->operations.back().operation, inputs);
+    graph_->tensors[output].mask = mask;
+    return output;
   } catch (const PathError& error) {
     throw Error(error.problem());  // the user knows the layer
   }
+}
+
+TensorId LayerBuilder::mask_of_output(const Operation& operation,
+                                      const std::vector<TensorId>& inputs) {
+  const auto is_masked = [&](TensorId input) { return mask(input) >= 0; };
+  if (std::ranges::none_of(inputs, is_masked)) return -1;
+  std::vector<Shape> shapes;
+  for (const TensorId input : inputs) shapes.push_back(shape(input));
+  const Rule rule = operation.rule(shapes);
+  std::set<TensorId> masks;
+  std::string masked;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (!graph_->tensors[inputs[i]].batched()) continue;
+    if (mask(inputs[i]) < 0) return -1;  // all of it counts
+    const std::string letters = rule.inputs[i].substr(0, shape(mask(inputs[i])).size());
+    if ((!masks.empty() && letters != masked) || !rule.output.starts_with(letters) ||
+        letters.find_first_of(rule.windows) != std::string::npos) {
+      return -1;
+    }
+    masked = letters;
+    masks.insert(mask(inputs[i]));
+  }
+  TensorId joined = *masks.begin();
+  for (const TensorId other : masks) {
+    if (other == joined) continue;
+    joined = apply(std::make_unique<PairOperation>(PairFunction::maximum), {joined, other});
+  }
+  return joined;
 }
 
 TensorId LayerBuilder::call(const std::shared_ptr<Layer>& layer, std::span<const TensorId> inputs) {

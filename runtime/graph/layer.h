@@ -25,6 +25,9 @@
 // have others, under the same name. So a layer with variables is of one model at a time. Making a
 // second one of it is an error for as long as the first is there; layers without variables, such as
 // Flatten, may be in any number of models.
+//
+// A tensor may have a mask, which says what of it counts (operations/mask.h). Some layers make one;
+// it goes along by the letters of operations, so that no layer needs to hand it on.
 #pragma once
 
 #include <map>
@@ -153,8 +156,14 @@ class LayerBuilder {
   /// The variable `name` of the layer being built, frozen if the layer is; made at the layer's
   /// first call, shared by later ones. A layer of several parts names them: "query/kernel".
   [[nodiscard]] TensorId variable(const std::string& name, VariableOptions options);
-  /// Appends an operation of the layer being built.
+  /// Appends an operation of the layer being built. The output has the mask of the inputs, if they
+  /// have one whose dimensions are those of the output: the same letters in the rule, without
+  /// windows. Of masks that differ, what one counts counts, as in Keras's merging layers.
   [[nodiscard]] TensorId apply(std::unique_ptr<Operation> operation, std::vector<TensorId> inputs);
+  /// The mask of a tensor (operations/mask.h), or -1.
+  [[nodiscard]] TensorId mask(TensorId tensor) const { return graph_->tensors[tensor].mask; }
+  /// Gives `tensor` another mask; -1: none.
+  void set_mask(TensorId tensor, TensorId mask) { graph_->tensors[tensor].mask = mask; }
   /// Builds `layer` in the scope of the one being built.
   [[nodiscard]] TensorId call(const std::shared_ptr<Layer>& layer,
                               std::span<const TensorId> inputs);
@@ -175,6 +184,7 @@ class LayerBuilder {
     std::map<std::string, int> unnamed;  // how many of a class
   };
 
+  TensorId mask_of_output(const Operation& operation, const std::vector<TensorId>& inputs);
   std::string current_scope() const;
   std::string free_name(Scope& scope, const std::string& stem) const;
   void claim_name(Scope& scope, const std::shared_ptr<Layer>& layer);

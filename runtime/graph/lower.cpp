@@ -58,6 +58,15 @@ struct MicroBatch {
   std::vector<Remains> remains;  // by operation
 };
 
+// Books forward of an operation, and what the loss is charged for its output.
+void book_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains) {
+  auto& [step, values, sums] = parts;
+  lower_forward(parts, planned, remains);
+  if (step.request.mode != Mode::predict && !step.is_sum(planned.output)) {
+    sums.penalize(planned, values.settled(planned.output));
+  }
+}
+
 // Books the operations that `early` marks, and completes the sums that follow from them.
 void book_early_sums(StepContext& step, StepSums& sums, const std::vector<bool>& early,
                      std::vector<MicroBatch>& batches) {
@@ -65,7 +74,7 @@ void book_early_sums(StepContext& step, StepSums& sums, const std::vector<bool>&
     step.go_to(batch);
     auto& [values, remains] = batches[batch];
     for (std::size_t o = 0; o < early.size(); ++o) {
-      if (early[o]) lower_forward({step, values, sums}, step.plan.operations[o], remains[o]);
+      if (early[o]) book_forward({step, values, sums}, step.plan.operations[o], remains[o]);
     }
   }
   for (std::size_t o = 0; o < early.size(); ++o) {
@@ -206,11 +215,7 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
     auto& [values, remains] = batches[batch];
     for (std::size_t o = 0; o < step.plan.operations.size(); ++o) {
       if (runs[o] && !early[o]) {
-        const PlannedOperation& planned = step.plan.operations[o];
-        lower_forward({step, values, sums}, planned, remains[o]);
-        if (request.mode != Mode::predict && !step.is_sum(planned.output)) {
-          sums.penalize(planned, values.settled(planned.output));
-        }
+        book_forward({step, values, sums}, step.plan.operations[o], remains[o]);
       }
     }
     if (request.mode == Mode::predict) {

@@ -7,7 +7,12 @@
 namespace meshwork {
 namespace {
 
-// A tensor has a gradient if a trainable variable leads to it and it leads to a loss.
+bool is_mask(const GraphOperation& operation) {
+  return operation.operation->output_values() == ValueKind::mask;
+}
+
+// A tensor has a gradient if a trainable variable leads to it and it leads to a loss. Nothing leads
+// through a mask.
 void find_gradients(PlanningProblem& problem) {
   const Graph& graph = *problem.graph;
   const std::size_t count = graph.tensors.size();
@@ -16,6 +21,7 @@ void find_gradients(PlanningProblem& problem) {
     from_variable[variable.tensor] = variable.options.trainable;
   }
   for (const GraphOperation& operation : graph.operations) {
+    if (is_mask(operation)) continue;
     for (const TensorId input : operation.inputs) {
       from_variable[operation.output] = from_variable[operation.output] || from_variable[input];
     }
@@ -26,7 +32,7 @@ void find_gradients(PlanningProblem& problem) {
   }
   for (std::size_t i = graph.operations.size(); i-- > 0;) {
     const GraphOperation& operation = graph.operations[i];
-    if (problem.to_loss[operation.output]) {
+    if (problem.to_loss[operation.output] && !is_mask(operation)) {
       for (const TensorId input : operation.inputs) {
         problem.to_loss[input] = true;
       }
@@ -180,7 +186,7 @@ std::vector<Shape> PlanningProblem::input_shapes(int index) const {
 }
 
 bool PlanningProblem::gives_gradient(const GraphOperation& operation, TensorId input) const {
-  return to_loss[operation.output] && gradient[input];
+  return gradient[operation.output] && gradient[input];
 }
 
 bool PlanningProblem::has_backward(const GraphOperation& operation) const {

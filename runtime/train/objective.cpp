@@ -6,6 +6,8 @@
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/source.h"
+#include "runtime/graph/operations/mask.h"
+#include "runtime/train/losses/comparison.h"
 
 namespace meshwork {
 
@@ -68,11 +70,11 @@ std::string mismatch_of(const Graph& model, TensorId output, const OutputTrainin
 
 namespace {
 
-// A target of which some rows may not count.
-struct CountedTarget {
-  TensorId target = -1;
-  std::optional<TensorId> count = {};  // how many do
-  int counted_by = -1;                 // the place of that sum in Objective::measured
+// Which rows of an output count.
+struct CountedRows {
+  TensorId mask = -1;   // -1: all
+  TensorId count = -1;  // how many that are
+  int counted_by = -1;  // the place of that sum in Objective::measured
 };
 
 // An output that has a loss, and what its comparison with a target takes.
@@ -81,9 +83,17 @@ struct ComparedOutput {
   std::string name;
   TensorId prediction = -1;
   TensorId target = -1;
-  Shape predicted, expected;   // of a batch
-  CountedTarget counted = {};  // by the loss
+  Shape predicted, expected;  // of a batch
+  CountedRows counted = {};   // by the loss
 };
+
+// The mask of the rows of an output, or -1.
+TensorId mask_of_rows(const Graph& graph, const ComparedOutput& output) {
+  const TensorId mask = graph.tensors[output.prediction].mask;
+  const bool of_rows =
+      mask >= 0 && graph.tensors[mask].shape.size() <= shape_of_rows(output.predicted).size();
+  return of_rows ? mask : -1;
+}
 
 // Names of logs are no paths.
 std::string name_in_logs(std::string name) {
@@ -168,25 +178,45 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
     objective.counted_by.push_back(counted_by);
     return add(output, std::move(operation), std::move(inputs), path, name);
   };
-  // What an output is compared with by `measured`: targets of which those that are ignored are no
-  // class, and how many others there are.
-  std::map<std::pair<TensorId, std::int64_t>, CountedTarget> known;
-  const auto leave_out = [&](const ComparedOutput& output, const CountedTarget& target,
-                             const Metric& measured, std::string_view path) {
+  // What `measured` counts of the rows that `base` does.
+  std::map<std::pair<TensorId, std::optional<std::int64_t>>, CountedRows> known;  // by target
+  const auto count_rows = [&](const ComparedOutput& output, const CountedRows& base,
+                              const Metric& measured, std::string_view path) {
     const std::optional<std::int64_t> ignored = measured.ignored_class();
-    if (!ignored) return target;
-    const auto [at, added] = known.try_emplace({target.target, *ignored}, target);
+    if (!ignored && (base.mask < 0 || base.count >= 0)) return base;
+    const auto [at, added] = known.try_emplace({output.target, ignored}, base);
     if (!added) return at->second;
-    const std::int64_t classes = measured.target_classes(output.predicted, output.expected);
-    CountedTarget& counted = at->second;
-    if (*ignored >= 0 && *ignored < classes) {
-      counted.target =
-          add(output, make_ignored_class(*ignored), {target.target}, path, "ignored_class");
+    CountedRows& counted = at->second;
+    const Shape rows = shape_of_rows(output.predicted);
+    if (ignored) {
+      const MaskOptions options{.type = ElementType::int32,
+                                .value = static_cast<double>(*ignored),
+                                .dimensions = rows.size(),
+                                .masked = base.mask >= 0};
+      std::vector<TensorId> inputs{output.target};
+      if (options.masked) inputs.push_back(base.mask);
+      counted.mask =
+          add(output, std::make_unique<MaskOperation>(options), std::move(inputs), path, "mask");
     }
     counted.counted_by = static_cast<int>(objective.measured.size());
-    counted.count =
-        join(output, nullptr, make_class_count(classes), {counted.target}, path, "class_count");
+    const std::size_t masked = graph->tensors[counted.mask].shape.size();
+    counted.count = join(output, nullptr, make_mask_count(rows_an_element(rows, masked)),
+                         {counted.mask}, path, "mask_count");
     return counted;
+  };
+  // The target, whose rows that do not count are of no class to what takes class numbers.
+  std::map<std::pair<TensorId, TensorId>, TensorId> of_classes;  // by target and mask
+  const auto target_for = [&](const ComparedOutput& output, const CountedRows& counted,
+                              const Metric& measured, std::string_view path) {
+    if (counted.mask < 0 || measured.target_classes(output.predicted, output.expected) == 0) {
+      return output.target;
+    }
+    const auto [at, added] = of_classes.try_emplace({output.target, counted.mask}, output.target);
+    if (added) {
+      at->second =
+          add(output, make_masked_class(), {output.target, counted.mask}, path, "masked_class");
+    }
+    return at->second;
   };
   const auto add_log = [&](const std::string& name, Better better) {
     check_log_name(name);
@@ -199,38 +229,66 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
   add_log("loss", Better::lower);
   for (ComparedOutput& output : compared) {
     const Loss& loss = *output.training->loss;
-    output.counted = leave_out(output, {.target = output.target}, loss, "loss");
+    output.counted = count_rows(output, {.mask = mask_of_rows(*graph, output)}, loss, "loss");
+    const CountedRows& counted = output.counted;
+    const TensorId target = target_for(output, counted, loss, "loss");
     std::optional<TensorId> weights = objective.weights;
-    if (!data.class_weight.empty() || output.counted.count) {
-      std::vector<TensorId> inputs{output.counted.target};
-      if (weights) inputs.push_back(*weights);
-      if (output.counted.count) inputs.push_back(*output.counted.count);
-      weights = add(output,
-                    loss.class_weights(output.predicted, output.expected, data.class_weight,
-                                       {.weighted = weights.has_value(),
-                                        .counted = output.counted.count.has_value()}),
-                    std::move(inputs), "loss", "class_weight");
+    if (!data.class_weight.empty() || counted.mask >= 0) {
+      RowWeightInputs beside{.weighted = weights.has_value(), .masked = counted.mask >= 0};
+      std::size_t dimensions = 0;
+      std::vector<TensorId> inputs;
+      if (!data.class_weight.empty()) inputs.push_back(target);
+      if (weights) {
+        inputs.push_back(*weights);
+        dimensions = graph->tensors[*weights].shape.size();
+      }
+      if (beside.masked) {
+        inputs.insert(inputs.end(), {counted.mask, counted.count});
+        const std::size_t masked = graph->tensors[counted.mask].shape.size();
+        beside.rows_an_element = rows_an_element(shape_of_rows(output.predicted), masked);
+        dimensions = std::max(dimensions, masked);
+      }
+      weights = add(
+          output,
+          data.class_weight.empty()
+              ? make_row_weights({}, RowClass::none, 0, dimensions, beside)
+              : loss.class_weights(output.predicted, output.expected, data.class_weight, beside),
+          std::move(inputs), "loss", "row_weights");
     }
-    std::vector<TensorId> inputs{output.prediction, output.counted.target};
-    if (weights) inputs.push_back(*weights);
+    std::vector<TensorId> inputs{output.prediction, target};
+    std::unique_ptr<Operation> operation;
+    if (weights) {
+      inputs.push_back(*weights);
+      operation = loss.weighted_operation(output.predicted, output.expected,
+                                          graph->tensors[*weights].shape);
+      if (!operation) fail("the loss \"{}\" takes no weights of samples or classes", loss.name());
+    } else {
+      operation = loss.operation(output.predicted, output.expected);
+    }
     objective.losses[static_cast<int>(graph->operations.size())] = output.training->weight;
     objective.loss_weights.push_back(output.training->weight);
-    (void)join(output, output.training->loss,
-               weights ? loss.weighted_operation(output.predicted, output.expected,
-                                                 graph->tensors[*weights].shape)
-                       : loss.operation(output.predicted, output.expected),
-               std::move(inputs), "loss", loss.name());
+    (void)join(output, output.training->loss, std::move(operation), std::move(inputs), "loss",
+               loss.name());
     if (several) add_log(output.name + "_loss", Better::lower);
   }
   for (const ComparedOutput& output : compared) {
     check_metric_names(output.training->metrics);
     for (const SharedMetric& metric : output.training->metrics) {
-      const CountedTarget counted =
-          metric->ignored_class() == output.training->loss->ignored_class()
-              ? output.counted
-              : leave_out(output, output.counted, *metric, "metrics");
-      (void)join(output, metric, metric->operation(output.predicted, output.expected),
-                 {output.prediction, counted.target}, "metrics", metric->name(),
+      CountedRows counted = count_rows(output, output.counted, *metric, "metrics");
+      const TensorId target = target_for(output, counted, *metric, "metrics");
+      std::vector<TensorId> inputs{output.prediction, target};
+      std::unique_ptr<Operation> operation;
+      if (counted.mask >= 0 && target == output.target) {
+        operation = metric->weighted_operation(output.predicted, output.expected,
+                                               graph->tensors[counted.mask].shape);
+        if (operation) {
+          inputs.push_back(counted.mask);
+        } else {
+          counted = {};
+        }
+      }
+      if (!operation) operation = metric->operation(output.predicted, output.expected);
+      (void)join(output, metric, std::move(operation), std::move(inputs), "metrics", metric->name(),
                  counted.counted_by);
       const std::string log = several ? output.name + "_" + metric->name() : metric->name();
       const std::int64_t results = objective.results.back();

@@ -10,6 +10,8 @@
 #include "layers/einsum_dense.h"
 #include "layers/embedding.h"
 #include "layers/flatten.h"
+#include "layers/global_pooling.h"
+#include "layers/masking.h"
 #include "layers/multi_head_attention.h"
 #include "layers/position.h"
 #include "tests/support/layer_spread.h"
@@ -139,6 +141,81 @@ std::vector<Case> grouped_cases() {
   return cases;
 }
 
+// Numbers of which many are 0, and a sequence of nothing else.
+std::vector<float> padded_numbers(const Shape& shape) {
+  std::vector<float> numbers = random_floats(element_count(shape), 17, 0, 5);
+  for (float& number : numbers) number = std::floor(number) > 2 ? 0.0f : std::floor(number) + 1;
+  std::fill_n(numbers.begin() + shape.back(), shape.back(), 0.0f);
+  return numbers;
+}
+
+// Vectors of which many are of one number throughout, and some only begin so.
+std::vector<float> padded_vectors(const Shape& shape) {
+  std::vector<float> vectors = random_floats(element_count(shape), 17);
+  const auto features = static_cast<std::size_t>(shape.back());
+  for (std::size_t place = 0; place * features < vectors.size(); ++place) {
+    const std::size_t padded = place % 3 == 1 ? features : place % 4 == 1 ? 1 : 0;
+    std::fill_n(vectors.begin() + static_cast<std::ptrdiff_t>(place * features), padded, 0.5f);
+  }
+  return vectors;
+}
+
+std::vector<Case> masked_cases() {
+  std::vector<Case> cases;
+  const auto tokens = [&](const std::string& name, const SharedLayer& layer,
+                          std::vector<std::string> spread) {
+    std::vector<Case> those = with_and_without_tail(
+        name, {7},
+        [=](const SymbolicTensor& x) {
+          return layer(
+              Embedding({.name = "tokens", .input_dim = 4, .output_dim = 5, .mask_zero = true})(x));
+        },
+        std::move(spread));
+    for (Case& subject : those) {
+      subject.dtype = ElementType::int32, subject.features = padded_numbers;
+    }
+    append(cases, std::move(those));
+  };
+  tokens("Dense of tokens that count", Dense({.name = "layer", .units = 3}),
+         {"tokens/embeddings", "tokens/output", "layer/kernel", "layer/output"});
+  tokens("MultiHeadAttention of tokens that count",
+         MultiHeadAttention({.name = "layer", .num_heads = 3, .key_dim = 4}),
+         {"tokens/embeddings", "tokens/output", "layer/query/kernel", "layer/output"});
+  tokens("GroupQueryAttention of tokens that count, causal, to the last few places, with dropout",
+         GroupQueryAttention({.name = "layer",
+                              .head_dim = 2,
+                              .num_query_heads = 4,
+                              .num_key_value_heads = 2,
+                              .dropout = 0.2f,
+                              .use_causal_mask = true,
+                              .sliding_window = 4}),
+         {"tokens/embeddings", "layer/key/kernel", "layer/output"});
+  tokens("GlobalAveragePooling1D of tokens that count", GlobalAveragePooling1D({.name = "layer"}),
+         {"tokens/embeddings", "tokens/output", "layer/output"});
+  const auto masked = [&](const std::string& name, const Build& build,
+                          const std::vector<std::string>& spread) {
+    std::vector<Case> those = with_and_without_tail(name, {7, 3}, build, spread);
+    for (Case& subject : those) subject.features = padded_vectors;
+    append(cases, std::move(those));
+  };
+  masked("Masking",
+         [](const SymbolicTensor& x) { return Masking({.name = "layer", .mask_value = 0.5f})(x); },
+         {"input", "layer/output"});
+  masked("Masking of what a layer makes",
+         [](const SymbolicTensor& x) {
+           return Masking({.name = "layer"})(
+               Dense({.name = "front", .units = 4, .activation = Activation::relu})(x));
+         },
+         {"front/kernel", "front/output", "layer/output"});
+  masked("attention to another sequence that is masked",
+         [layer = MultiHeadAttention({.name = "layer", .num_heads = 2, .key_dim = 3})](
+             const SymbolicTensor& x) {
+           return layer({front(6)(x), Masking({.name = "other", .mask_value = 0.5f})(x)});
+         },
+         {"front/output", "other/output", "layer/output"});
+  return cases;
+}
+
 std::vector<Case> place_cases() {
   std::vector<Case> cases;
   add(cases, "PositionEmbedding", 3, PositionEmbedding({.name = "layer", .sequence_length = 7}),
@@ -173,6 +250,10 @@ TEST_CASE("on one rank the gradients of every layer of sequences are those of di
     return subject.name.find("dropout") != std::string::npos ||
            subject.name.find("one head of keys") != std::string::npos;
   });
+  append(attention, masked_cases());
+  std::erase_if(attention, [](const Case& subject) {
+    return subject.name.find("dropout") != std::string::npos;
+  });
   check_differences(attention);
 }
 
@@ -186,6 +267,10 @@ TEST_CASE("attention, spread in any way, gives the numbers of one rank") {
 
 TEST_CASE("heads that share heads of keys, spread in any way, give the numbers of one rank") {
   check(grouped_cases(), 4);
+}
+
+TEST_CASE("masks, spread in any way, leave out what they do on one rank") {
+  check(masked_cases(), 4);
 }
 
 TEST_CASE("what knows its place in a sequence gives the numbers of one rank, spread in any way") {

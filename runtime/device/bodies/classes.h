@@ -2,6 +2,7 @@
 // traffic.
 #pragma once
 
+#include "runtime/device/bodies/masks.h"
 #include "runtime/device/body_forms.h"
 #include "runtime/device/class_functions.h"
 #include "runtime/device/folds.h"
@@ -82,40 +83,29 @@ struct FirstMaximum {
   }
 };
 
-struct IsClass {
-  const std::int32_t* t;
-  std::int64_t classes;
-  MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const {
-    return is_class(t[row], classes) ? 1.0 : 0.0;
-  }
-};
-struct IgnoreClass {
-  std::int64_t ignored;
-  MESHWORK_HOST_DEVICE std::int32_t operator()(std::int32_t t) const {
-    return t == ignored ? -1 : t;
-  }
-};
-
 template <RowClass of_row>
-struct ClassWeight {
+struct RowWeight {
   const void* target;
   const float* table;
   std::int64_t classes, columns;  // classes in the table
   RowWeights of_rows;
-  const double* counted;  // null: as many as `mean_over`
-  double mean_over;
+  RowMask mask;
+  const double* counted;  // beside a mask
+  double rows_in_all;
   float* y;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t row) const {
     const std::int64_t number = class_of(row);
     const float weight = is_class(number, classes) ? table[number] : 1.0f;
-    y[row] = of_rows.of(row, weight * share());
+    y[row] = mask.counts(row) ? of_rows.of(row, weight * share()) : 0.0f;
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE float share() const {
     if (counted == nullptr) return 1.0f;
-    return *counted > 0 ? static_cast<float>(mean_over / *counted) : 0.0f;
+    return *counted > 0 ? static_cast<float>(rows_in_all / *counted) : 0.0f;
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t class_of(std::int64_t row) const {
-    if constexpr (of_row == RowClass::number) {
+    if constexpr (of_row == RowClass::none) {
+      return -1;
+    } else if constexpr (of_row == RowClass::number) {
       return static_cast<const std::int32_t*>(target)[row];
     } else {
       const float* t = static_cast<const float*>(target) + row * columns;
@@ -130,25 +120,28 @@ struct ClassWeight {
   }
 };
 template <class Loops, RowClass of_row>
-auto class_weight(const ClassWeightSpec& spec, const auto& context) {
+auto row_weight(const RowWeightSpec& spec, const auto& context) {
   return Loops::elements(
       context, spec.rows, 4 * spec.columns + 4,
-      [columns = spec.columns, rows_a_weight = spec.rows_a_weight, mean_over = spec.mean_over,
-       classes = static_cast<std::int64_t>(spec.table.size()),
+      [columns = spec.columns, rows_a_weight = spec.rows_a_weight, rows_a_mask = spec.rows_a_mask,
+       rows_in_all = spec.rows_in_all, classes = static_cast<std::int64_t>(spec.table.size()),
        table = Loops::table(context, spec.table.empty() ? std::vector<float>{1} : spec.table)](
           void* const* operands) {
         const void* weights = table->data();
-        int next = 1;
+        int next = 0;
+        const void* target = of_row != RowClass::none ? operands[next++] : nullptr;
         const float* of_rows = rows_a_weight > 0 ? at<const float>(operands, next++) : nullptr;
-        const double* counted = mean_over != 0 ? at<const double>(operands, next++) : nullptr;
-        return ClassWeight<of_row>{operands[0],
-                                   static_cast<const float*>(weights),
-                                   classes,
-                                   columns,
-                                   {of_rows, rows_a_weight},
-                                   counted,
-                                   mean_over,
-                                   at(operands, next)};
+        const float* mask = rows_a_mask > 0 ? at<const float>(operands, next++) : nullptr;
+        const double* counted = rows_a_mask > 0 ? at<const double>(operands, next++) : nullptr;
+        return RowWeight<of_row>{target,
+                                 static_cast<const float*>(weights),
+                                 classes,
+                                 columns,
+                                 {of_rows, rows_a_weight},
+                                 {mask, rows_a_mask},
+                                 counted,
+                                 rows_in_all,
+                                 at(operands, next)};
       });
 }
 
@@ -175,14 +168,16 @@ void add_classes(auto& kernels) {
       });
     });
   });
-  kernels.template add<ClassWeightSpec>([](const ClassWeightSpec& spec, const auto& context) {
+  kernels.template add<RowWeightSpec>([](const RowWeightSpec& spec, const auto& context) {
     switch (spec.of_row) {
+      case RowClass::none:
+        return row_weight<Loops, RowClass::none>(spec, context);
       case RowClass::largest:
-        return class_weight<Loops, RowClass::largest>(spec, context);
+        return row_weight<Loops, RowClass::largest>(spec, context);
       case RowClass::binary:
-        return class_weight<Loops, RowClass::binary>(spec, context);
+        return row_weight<Loops, RowClass::binary>(spec, context);
       default:
-        return class_weight<Loops, RowClass::number>(spec, context);
+        return row_weight<Loops, RowClass::number>(spec, context);
     }
   });
   kernels.template add<TargetValueSpec>([](const TargetValueSpec& spec, const auto& context) {
@@ -204,15 +199,6 @@ void add_classes(auto& kernels) {
     return Loops::sum(context, spec.rows, 4, 2, 1.0, [k = spec.k](void* const* operands) {
       return IsBelow{at<const std::int32_t>(operands, 0), k};
     });
-  });
-  kernels.template add<ClassCountSpec>([](const ClassCountSpec& spec, const auto& context) {
-    return Loops::sum(context, spec.rows, 4, 2, 1.0,
-                      [classes = spec.classes](void* const* operands) {
-                        return IsClass{at<const std::int32_t>(operands, 0), classes};
-                      });
-  });
-  kernels.template add<IgnoreClassSpec>([](const IgnoreClassSpec& spec, const auto& context) {
-    return map_one<Loops, std::int32_t>(context, spec.rows, IgnoreClass{spec.ignored});
   });
   kernels.template add<FirstMaximumSpec>([](const FirstMaximumSpec& spec, const auto& context) {
     return Loops::rows(

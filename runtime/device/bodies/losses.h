@@ -130,7 +130,7 @@ void add_losses(auto& kernels) {
                            });
   });
   kernels.template add<BinaryMatchSpec>([](const BinaryMatchSpec& spec, const auto& context) {
-    return sum_of_two<Loops>(context, spec.count, spec.scale, Match{spec.threshold});
+    return sum_of_loss<Loops>(context, spec, Match{spec.threshold});
   });
   kernels.template add<BinaryCrossentropySpec>(
       [](const BinaryCrossentropySpec& spec, const auto& context) {

@@ -143,9 +143,10 @@ void each(std::int64_t keys, const Function& f) {
 /// Which keys the queries of a tile look at.
 struct LookedAt {
   OfQueries<std::int32_t> begin, end;
-  Range keys{0, 0};  // of all of them together
+  Range keys{0, 0};        // of all of them together
+  const float* of_sample;  // the mask of keys, or null
 
-  LookedAt(const AttentionShape& at, const Range& queries) {
+  LookedAt(const AttentionShape& at, const Range& queries, const float* mask) : of_sample(mask) {
     begin.fill(0), end.fill(0);
     keys = {at.keys, 0};
     for (std::int64_t query = queries.begin; query < queries.end; ++query) {
@@ -163,6 +164,11 @@ struct LookedAt {
   }
   /// Scores of keys that a query does not look at become minus infinity.
   void mask(const Range& of, std::int64_t queries, Scores& scores) const {
+    if (of_sample != nullptr) {
+      for (std::int64_t key = of.begin; key < of.end; ++key) {
+        if (of_sample[key] == 0.0f) scores[static_cast<std::size_t>(key - of.begin)].fill(no_score);
+      }
+    }
     bool all = true;
     for (std::int64_t query = 0; query < queries; ++query) {
       all = all && begin[query] <= of.begin && of.end <= end[query];
@@ -215,20 +221,26 @@ void share(int threads, std::int64_t items, float* room, std::int64_t room_each,
   }
 }
 
+/// The mask of a sample's keys, or null.
+const float* mask_of(const AttentionShape& shape, void* const* operands, std::int64_t sample) {
+  return shape.masked ? at<const float>(operands, 3) + sample * shape.keys : nullptr;
+}
+
 std::uint64_t step_of(void* const* operands, int index) {
   return static_cast<std::uint64_t>(at<const StepScalars>(operands, index)->step);
 }
 
 class Forward {
  public:
-  explicit Forward(const AttentionShape& at)
-      : at_(at),
-        q_{at.queries, at.heads, at.key_length},
-        k_{at.keys, at.key_heads, at.key_length},
-        v_{at.keys, at.key_heads, at.value_length},
-        y_{at.queries, at.heads, at.value_length},
-        width_(in_lanes(at.value_length)),
-        dropped_(at.dropout) {}
+  explicit Forward(const AttentionSpec& spec)
+      : spec_(spec),
+        at_(spec.at),
+        q_{at_.queries, at_.heads, at_.key_length},
+        k_{at_.keys, at_.key_heads, at_.key_length},
+        v_{at_.keys, at_.key_heads, at_.value_length},
+        y_{at_.queries, at_.heads, at_.value_length},
+        width_(in_lanes(at_.value_length)),
+        dropped_(at_.dropout) {}
 
   [[nodiscard]] std::int64_t items() const {
     return at_.batch * at_.heads * tile_count(at_.queries);
@@ -248,7 +260,7 @@ class Forward {
     const Vectors k = k_.of(at(operands, 1), sample, key_head);
     const Vectors v = v_.of(at(operands, 2), sample, key_head);
     const bool drops = at_.dropout > 0;
-    const int y = drops ? 4 : 3;
+    const int y = spec_.results();
 
     Room pieces(room);
     float* const turned = pieces.take(tile * at_.key_length);
@@ -257,7 +269,7 @@ class Forward {
     Scores& scores = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     turn(q, queries, at_.scale, turned);
-    const LookedAt looked_at(at_, queries);
+    const LookedAt looked_at(at_, queries, mask_of(at_, operands, sample));
     OfQueries<> m, l;
     m.fill(no_score), l.fill(0);
     std::fill_n(sums, queries.length() * width_, 0.0f);
@@ -268,7 +280,8 @@ class Forward {
       looked_at.mask(keys, queries.length(), scores);
       accumulate(scores, keys.length(), m, l, sums, queries.length());
       if (drops) {
-        dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, 3), factors);
+        dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, spec_.scalars()),
+                            factors);
         each(keys.length(), [&](std::int64_t key, std::int64_t query) {
           scores[key][query] *= factors[key][query];
         });
@@ -323,6 +336,7 @@ class Forward {
     }
   }
 
+  AttentionSpec spec_;
   AttentionShape at_;
   Heads q_, k_, v_, y_;
   std::int64_t width_;
@@ -337,15 +351,16 @@ class Backward {
     bool of_queries, of_keys;
   };
 
-  explicit Backward(const AttentionShape& at)
-      : at_(at),
-        q_{at.queries, at.heads, at.key_length},
-        k_{at.keys, at.key_heads, at.key_length},
-        v_{at.keys, at.key_heads, at.value_length},
-        y_{at.queries, at.heads, at.value_length},
-        key_width_(in_lanes(at.key_length)),
-        value_width_(in_lanes(at.value_length)),
-        dropped_(at.dropout) {}
+  explicit Backward(const AttentionGradientSpec& spec)
+      : spec_(spec),
+        at_(spec.at),
+        q_{at_.queries, at_.heads, at_.key_length},
+        k_{at_.keys, at_.key_heads, at_.key_length},
+        v_{at_.keys, at_.key_heads, at_.value_length},
+        y_{at_.queries, at_.heads, at_.value_length},
+        key_width_(in_lanes(at_.key_length)),
+        value_width_(in_lanes(at_.value_length)),
+        dropped_(at_.dropout) {}
 
   [[nodiscard]] std::int64_t query_tiles() const { return tile_count(at_.queries); }
   [[nodiscard]] std::int64_t key_tiles() const { return tile_count(at_.keys); }
@@ -362,8 +377,7 @@ class Backward {
 
   void run(std::int64_t sample, std::int64_t key_head, const Part& part, void* const* operands,
            float* room) const {
-    const bool drops = at_.dropout > 0;
-    const int dq = drops ? 7 : 6;
+    const int dq = spec_.results();
     const Vectors k = k_.of(at(operands, 1), sample, key_head);
     const Vectors v = v_.of(at(operands, 2), sample, key_head);
     Room pieces(room);
@@ -392,9 +406,11 @@ class Backward {
                 const Part& part, void* const* operands, float* dk, float* dv, Room pieces) const {
     const bool drops = at_.dropout > 0;
     const Vectors q = q_.of(at(operands, 0), sample, head);
-    const Vectors y = y_.of(at(operands, 3), sample, head);
-    const float* const logarithms = at(operands, 4) + (sample * at_.heads + head) * at_.queries;
-    const Vectors dy = y_.of(at(operands, 5), sample, head);
+    void* const* const forward = operands + spec_.y();  // y, l, dy
+    const Vectors y = y_.of(at(forward, 0), sample, head);
+    const float* const logarithms = at(forward, 1) + (sample * at_.heads + head) * at_.queries;
+    const Vectors dy = y_.of(at(forward, 2), sample, head);
+    const float* const mask = mask_of(at_, operands, sample);
     const std::int64_t tiles = part.query_tiles.length();
     float* const turned_q = pieces.take(tiles * tile * at_.key_length);
     float* const turned_dy = pieces.take(tiles * tile * at_.value_length);
@@ -426,7 +442,7 @@ class Backward {
       for (std::int64_t i = 0; i < tiles; ++i) {
         const Range queries = tile_of(at_.queries, part.query_tiles.begin + i);
         const std::int64_t count = queries.length();
-        const LookedAt looked_at(at_, queries);
+        const LookedAt looked_at(at_, queries, mask);
         if (!looked_at.any(keys)) continue;
         score(k, keys, turned_q + i * tile * at_.key_length, p);
         looked_at.mask(keys, count, p);
@@ -438,7 +454,8 @@ class Backward {
           p[key][query] = vector_exp(p[key][query] - l[query]);
         });
         if (drops) {
-          dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, 6), factors);
+          dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, spec_.scalars()),
+                              factors);
           each(keys.length(), [&](std::int64_t key, std::int64_t query) {
             const float factor = factors[key][query], probability = p[key][query];
             p[key][query] = probability * factor;
@@ -466,7 +483,7 @@ class Backward {
     const Range written{part.query_tiles.begin * tile,
                         std::min(at_.queries, part.query_tiles.end * tile)};
     write(dq, key_width_, at_.scale, written, q_,
-          at(operands, drops ? 7 : 6) + q_.offset(sample, head));
+          at(operands, spec_.results()) + q_.offset(sample, head));
   }
 
   /// The vectors of places `written` of one head = scale * from.
@@ -478,6 +495,7 @@ class Backward {
     }
   }
 
+  AttentionGradientSpec spec_;
   AttentionShape at_;
   Heads q_, k_, v_, y_;
   std::int64_t key_width_, value_width_;
@@ -488,8 +506,8 @@ class Backward {
 
 void add_attention(Kernels& kernels) {
   kernels.add<AttentionSpec>([](const AttentionSpec& spec, const Context& context) {
-    const Forward forward(spec.at);
-    const int workspace = spec.at.dropout > 0 ? 6 : 5;
+    const Forward forward(spec);
+    const int workspace = spec.results() + 2;
     const auto bytes = static_cast<std::int64_t>(sizeof(float)) * forward.room() * context.threads;
     return make_kernel(
         [=, threads = context.threads](void* const* operands) {
@@ -499,8 +517,8 @@ void add_attention(Kernels& kernels) {
         bytes);
   });
   kernels.add<AttentionGradientSpec>([](const AttentionGradientSpec& spec, const Context& context) {
-    const Backward backward(spec.at);
-    const int workspace = spec.at.dropout > 0 ? 10 : 9;
+    const Backward backward(spec);
+    const int workspace = spec.results() + 3;
     const std::int64_t key_heads = spec.at.key_heads, heads = spec.at.batch * key_heads;
     // Parts of a head, whose numbers follow from that of the tile that they are of.
     using Part = Backward::Part;

@@ -47,24 +47,33 @@ constexpr int tile_bytes = Stage<precision, tile_rows>::bytes;
 
 /// Which keys here the queries here look at (AttentionShape), in few registers.
 struct Sight {
+  const float* mask;  // of keys, or null
   int queries, keys, offset, least, most;
 
-  explicit Sight(const AttentionShape& at)
-      : queries(static_cast<int>(at.queries)),
+  Sight(const AttentionShape& at, void* const* operands)
+      : mask(at.masked ? meshwork::at<const float>(operands, 3) : nullptr),
+        queries(static_cast<int>(at.queries)),
         keys(static_cast<int>(at.keys)),
         offset(static_cast<int>(at.first_query - at.first_key)),
         least(static_cast<int>(std::max(at.distances().least, -any))),
         most(static_cast<int>(std::min(at.distances().most, any))) {}
+  /// Of one sample.
+  [[nodiscard]] MESHWORK_HOST_DEVICE Sight of(int sample) const {
+    Sight own = *this;
+    if (mask != nullptr) own.mask += static_cast<std::int64_t>(sample) * keys;
+    return own;
+  }
   [[nodiscard]] MESHWORK_HOST_DEVICE bool looks(int query, int key) const {
     const int distance = query + offset - key;
-    return query < queries && key < keys && least <= distance && distance <= most;
+    return query < queries && key < keys && least <= distance && distance <= most &&
+           (mask == nullptr || mask[key] != 0.0f);
   }
   /// Whether all of `query_count` queries look at all of `key_count` keys.
   [[nodiscard]] MESHWORK_HOST_DEVICE bool looks_at_all(int query, int query_count, int key,
                                                        int key_count) const {
     const int last_query = query + query_count - 1, last_key = key + key_count - 1;
-    return last_query < queries && last_key < keys && query + offset - last_key >= least &&
-           last_query + offset - key <= most;
+    return mask == nullptr && last_query < queries && last_key < keys &&
+           query + offset - last_key >= least && last_query + offset - key <= most;
   }
 
  private:
@@ -251,6 +260,7 @@ struct Forward {
     Held<precision, tile_rows> value_stage(block, row_bytes<precision> + tile_bytes<precision>);
     Tile<stage_columns> results;
     Rows most(no_score), total(0), factor(0);
+    const Sight sees = sight.of(task.sample);
     const float scale = at.scale * log2_of_e;
     const auto end = static_cast<int>(at.keys_of(rows.end - 1).end);
     for (int key = static_cast<int>(at.keys_of(rows.first).begin) / tile_rows * tile_rows;
@@ -259,9 +269,9 @@ struct Forward {
       value_stage.prefetch(values, key, end);
       multiply_pairs(block, rows.first, key, queries, keys, query_stage, key_stage, scores);
       scores.each([&](const Place&, float& score) { score *= scale; });
-      if (!sight.looks_at_all(rows.own, warp_rows, key, tile_rows)) {
+      if (!sees.looks_at_all(rows.own, warp_rows, key, tile_rows)) {
         scores.each([&](const Place& here, float& score) {
-          if (!sight.looks(rows.own + here.row, key + here.column)) score = no_score;
+          if (!sees.looks(rows.own + here.row, key + here.column)) score = no_score;
         });
       }
 
@@ -337,16 +347,17 @@ struct Backward {
   MESHWORK_DEVICE void differentiate(int sample, int head, const Pairs<rows_are_queries>& pairs,
                                      const OfQuery& of_query, Tile<tile_rows>& scores,
                                      Tile<tile_rows>& gradients) const {
+    const Sight sees = sight.of(sample);
     const bool all_look =
-        sight.looks_at_all(pairs.first_query, rows_are_queries ? warp_rows : tile_rows,
-                           pairs.first_key, rows_are_queries ? tile_rows : warp_rows);
+        sees.looks_at_all(pairs.first_query, rows_are_queries ? warp_rows : tile_rows,
+                          pairs.first_key, rows_are_queries ? tile_rows : warp_rows);
     scores.each([&](const Place& here, float& score) {
       score = power_of_2((at.scale * score - of_query(here).logarithm) * log2_of_e);
     });
     if (!all_look) {
       scores.each(
           [&](const Place& here, float& p, float& gradient) {
-            if (!sight.looks(pairs.query(here), pairs.key(here))) p = gradient = 0;
+            if (!sees.looks(pairs.query(here), pairs.key(here))) p = gradient = 0;
           },
           gradients);
     }
@@ -529,12 +540,12 @@ KernelPointer in_types(Precision precision, float dropout, const Body& body) {
 
 KernelPointer compile(const AttentionSpec& spec, const Context& context) {
   return in_types(spec.precision, spec.at.dropout, [&]<Precision precision, bool drops>() {
-    return make_kernel([shape = spec.at, launcher = context.launcher](void* const* operands) {
-      const int y = drops ? 4 : 3;
+    return make_kernel([spec, launcher = context.launcher](void* const* operands) {
+      const int y = spec.results();
       const Forward<precision, drops> forward{
-          shape,
-          Sight(shape),
-          Kept(shape.dropout, drops ? at<const StepScalars>(operands, 3) : nullptr),
+          spec.at,
+          Sight(spec.at, operands),
+          Kept(spec.at.dropout, drops ? at<const StepScalars>(operands, spec.scalars()) : nullptr),
           at(operands, 0),
           at(operands, 1),
           at(operands, 2),
@@ -549,21 +560,24 @@ KernelPointer compile(const AttentionGradientSpec& spec, const Context& context)
   const std::int64_t rows = spec.at.batch * spec.at.heads * spec.at.queries;
   return in_types(spec.precision, spec.at.dropout, [&]<Precision precision, bool drops>() {
     return make_kernel(
-        [shape = spec.at, rows, launcher = context.launcher](void* const* operands) {
-          const int dq = drops ? 7 : 6;
+        [spec, rows, launcher = context.launcher](void* const* operands) {
+          const AttentionShape& shape = spec.at;
+          const int dq = spec.results();
+          void* const* const forward = operands + spec.y();  // y, l, dy
           auto* const dots = reinterpret_cast<float*>(aligned_workspace(operands[dq + 3]));
           const Backward<drops> of{
               shape,
-              Sight(shape),
-              Kept(shape.dropout, drops ? at<const StepScalars>(operands, 6) : nullptr),
+              Sight(shape, operands),
+              Kept(shape.dropout,
+                   drops ? at<const StepScalars>(operands, spec.scalars()) : nullptr),
               at(operands, 0),
               at(operands, 1),
               at(operands, 2),
-              at(operands, 4),
+              at(forward, 1),
               dots,
-              at(operands, 5)};
+              at(forward, 2)};
           reduce_rows(launcher, rows, shape.value_length,
-                      Dots{shape, at(operands, 3), at(operands, 5), dots});
+                      Dots{shape, at(forward, 0), at(forward, 2), dots});
           const QueryGradients<precision, drops> queries{of, at(operands, dq)};
           for_blocks(launcher, queries.tasks(), queries);
           const KeyGradients<precision, drops> keys{of, at(operands, dq + 1), at(operands, dq + 2)};

@@ -13,7 +13,10 @@ double AttentionShape::pairs() const {
 
 std::string AttentionShape::text(std::string_view name) const {
   return spec::sized(name, {batch, queries, keys, heads, key_heads, key_length, value_length}) +
-         spec::words({{causal, "causal"}, {window > 0, "windowed"}, {dropout > 0, "dropped"}});
+         spec::words({{causal, "causal"},
+                      {window > 0, "windowed"},
+                      {masked, "masked"},
+                      {dropout > 0, "dropped"}});
 }
 
 void AttentionShape::check(const std::string& kernel) const {

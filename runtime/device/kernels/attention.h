@@ -9,8 +9,8 @@
 // exp(scale * q . k - l) again (Dao et al., "FlashAttention", arXiv:2205.14135).
 //
 // A query looks at keys by their *places*, which are global: at all of them; `causal`, at those up
-// to its own place; with a `window`, at those fewer than so many places away. One that looks at no
-// key gives 0.
+// to its own place; with a `window`, at those fewer than so many places away; and, `masked`, at none
+// that the mask (batch, keys; masks.h) does not count. One that looks at no key gives 0.
 //
 // With a `dropout` rate, each p is kept with probability 1 - rate and divided by that, else 0;
 // which are kept follows from a Philox word of the element (sample, head, query, key) of all of
@@ -33,6 +33,7 @@ struct AttentionShape {
   float scale = 1;
   bool causal = false;
   std::int64_t window = 0;  // 0: none
+  bool masked = false;
   float dropout = 0;
   std::uint64_t random_key = 0;
 
@@ -93,7 +94,7 @@ struct AttentionShape {
   void check(const std::string& kernel) const;
 };
 
-/// Operands: q, k, v, [StepScalars, with dropout], y, l (batch, heads, queries).
+/// Operands: q, k, v, [mask], [StepScalars, with dropout], y, l (batch, heads, queries).
 struct AttentionSpec {
   AttentionShape at;
   Precision precision = Precision::float32;
@@ -102,10 +103,14 @@ struct AttentionSpec {
   }
   [[nodiscard]] KernelWork work() const;
   void check() const { at.check(text()); }
+
+  /// Where operands stand: `scalars` behind the mask, `results` behind all that is read.
+  [[nodiscard]] int scalars() const { return at.masked ? 4 : 3; }
+  [[nodiscard]] int results() const { return scalars() + (at.dropout > 0 ? 1 : 0); }
 };
 
-/// The gradients of sum(y * dy). Operands: q, k, v, y, l, dy, [StepScalars, with dropout], dq, dk,
-/// dv.
+/// The gradients of sum(y * dy). Operands: q, k, v, [mask], y, l, dy, [StepScalars, with dropout],
+/// dq, dk, dv.
 struct AttentionGradientSpec {
   AttentionShape at;
   Precision precision = Precision::float32;
@@ -114,6 +119,11 @@ struct AttentionGradientSpec {
   }
   [[nodiscard]] KernelWork work() const;
   void check() const { at.check(text()); }
+
+  /// Where operands stand: y behind the mask, `scalars` behind dy, `results` behind all that is read.
+  [[nodiscard]] int y() const { return at.masked ? 4 : 3; }
+  [[nodiscard]] int scalars() const { return y() + 3; }
+  [[nodiscard]] int results() const { return scalars() + (at.dropout > 0 ? 1 : 0); }
 };
 
 }  // namespace meshwork

@@ -38,9 +38,9 @@ void ClassComparisonSpec::check() const {
                 "has a gradient of no loss");
 }
 
-std::string ClassWeightSpec::text() const {
-  return spec::sized("class weight", {rows, columns}) +
-         spec::words({{rows_a_weight > 0, "weighted"}, {mean_over != 0, "mean"}});
+std::string RowWeightSpec::text() const {
+  return spec::sized("row weight", {rows, columns}) +
+         spec::words({{rows_a_weight > 0, "weighted"}, {rows_a_mask > 0, "masked"}});
 }
 
 }  // namespace meshwork

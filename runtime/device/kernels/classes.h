@@ -136,34 +136,23 @@ struct ClassComparisonSpec {
 };
 
 /// How the class of a row is read from its target: a class number; the lowest of the classes with
-/// the largest of given weights; or 1 for a target above 0.5, else 0.
-enum class RowClass : std::uint8_t { number, largest, binary };
+/// the largest of given weights; or 1 for a target above 0.5, else 0. Of none, all weigh 1.
+enum class RowClass : std::uint8_t { none, number, largest, binary };
 
 /// y (rows) = the weight in `table` of the class of each row, times the row's weight if rows have
-/// weights (ClassColumns); classes behind the table weigh 1. If `mean_over` is not 0, y is
-/// multiplied by mean_over / n, or by 0 where n (float64 scalar) is 0. Targets are (rows, columns),
-/// int32 for numbers, else float32. Operands: target, [weights], [n], y.
-struct ClassWeightSpec {
+/// weights (ClassColumns), and 0 where a mask does not count the row (masks.h), if there is one;
+/// classes behind the table weigh 1. With a mask y is multiplied by rows_in_all / n, or by 0 where
+/// n (float64 scalar), of how many rows count, is 0. Targets are (rows, columns), int32 for numbers,
+/// else float32. Operands: [target, of a class], [weights], [mask, n], y.
+struct RowWeightSpec {
   std::int64_t rows = 0, columns = 1;
   RowClass of_row = RowClass::number;
   std::int64_t rows_a_weight = 0;  // 0: rows have no weights
+  std::int64_t rows_a_mask = 0;    // 0: no mask
   std::vector<float> table = {};
-  double mean_over = 0;
+  double rows_in_all = 0;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, columns + 1); }
-};
-
-/// n (float64 scalar) = how many of t (rows, int32) are classes. Operands: t, n.
-struct ClassCountSpec {
-  std::int64_t rows = 0, classes = 0;
-  [[nodiscard]] std::string text() const { return spec::sized("class count", {rows}); }
-  [[nodiscard]] KernelWork work() const { return spec::passes(1, rows); }
-};
-/// y = -1, which is no class, where t (rows, int32) is `ignored`, else t. Operands: t, y.
-struct IgnoreClassSpec {
-  std::int64_t rows = 0, ignored = 0;
-  [[nodiscard]] std::string text() const { return spec::sized("ignore class", {rows}); }
-  [[nodiscard]] KernelWork work() const { return spec::passes(2, rows); }
 };
 
 }  // namespace meshwork

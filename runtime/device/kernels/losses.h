@@ -83,13 +83,16 @@ struct WeightGradientSpec {
   [[nodiscard]] KernelWork work() const { return spec::of_loss(count, values_a_weight); }
   void check() const { spec::require(values_a_weight > 0, text(), "has no weights"); }
 };
-/// n (float64 scalar) = scale * how often (p > threshold) equals t. Operands: p, t, n.
+/// n (float64 scalar) = scale * how often (p > threshold) equals t. Operands: p, t, [weights], n.
 struct BinaryMatchSpec {
   std::int64_t count = 0;
   double scale = 1;
   float threshold = 0.5f;
-  [[nodiscard]] std::string text() const { return spec::sized("binary match", {count}); }
-  [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
+  std::int64_t values_a_weight = 0;  // 0: no weights
+  [[nodiscard]] std::string text() const {
+    return spec::sized("binary match", {count}) + spec::words({{values_a_weight > 0, "weighted"}});
+  }
+  [[nodiscard]] KernelWork work() const { return spec::of_loss(count, values_a_weight); }
 };
 
 }  // namespace meshwork

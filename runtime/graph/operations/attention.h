@@ -5,7 +5,9 @@
 // (batch, keys, key heads, value length); y (batch, queries, heads, value length). Heads of queries
 // share those of keys in groups, in order. kernels/attention.h has the formula.
 //
-// Rule "bqhe,bqhe,bqhf->bqhf": batch, places and heads are free. Places slide a window: for the
+// A fourth input, the mask of the keys (batch, keys; mask.h), says which of them are looked at.
+//
+// Rule "bqhe,bqhe,bqhf,bq->bqhf": batch, places and heads are free. Places slide a window: for the
 // queries [a, b) a rank needs all keys; of a causal attention those of [0, b), and of one with a
 // window of w those from a - w + 1 on. They are brought before forward, and their gradients go back
 // to the owners: context parallelism. Where heads share keys, h slides one too: more ranks than
@@ -28,6 +30,7 @@ struct AttentionOptions {
   float scale = 1;          // of the products of queries and keys
   bool causal = false;      // a query looks at the keys up to its own place
   std::int64_t window = 0;  // at those fewer than so many places away; 0: at all
+  bool masked = false;      // at those that the mask counts
   float dropout = 0;        // rate at which probabilities are dropped in training, from 0 to 1
 };
 
@@ -45,7 +48,7 @@ class AttentionOperation final : public Operation {
 
   std::string kind() const override { return "attention"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
-    check_input_count(inputs, 3);
+    check_input_count(inputs, options_.masked ? 4 : 3);
     const Shape &q = inputs[0], &k = inputs[1], &v = inputs[2];
     if (q.size() != 4 || k.size() != 4 || v.size() != 4 || q[3] != k[3] || k[1] != v[1] ||
         k[2] != v[2]) {
@@ -53,6 +56,9 @@ class AttentionOperation final : public Operation {
           "attention needs queries, keys and values of shape (batch, length, heads, elements), "
           "found {}, {} and {}",
           to_string(q), to_string(k), to_string(v));
+    }
+    if (options_.masked && inputs[3] != Shape{k[0], k[1]}) {
+      fail("expected a mask of {}, found {}", to_string(Shape{k[0], k[1]}), to_string(inputs[3]));
     }
     if (k[2] < 1 || q[2] % k[2] != 0) {
       fail("{} heads of queries do not share {} heads of keys evenly", q[2], k[2]);
@@ -63,10 +69,12 @@ class AttentionOperation final : public Operation {
     return {q[0], q[1], q[2], v[3]};
   }
   Rule rule(std::span<const Shape> inputs) const override {
-    return {.inputs = {"bqhe", "bqhe", "bqhf"},
-            .output = "bqhf",
-            .whole = "e",
-            .windows = shared(inputs) > 1 ? "qh" : "q"};
+    Rule rule{.inputs = {"bqhe", "bqhe", "bqhf"},
+              .output = "bqhf",
+              .whole = "e",
+              .windows = shared(inputs) > 1 ? "qh" : "q"};
+    if (options_.masked) rule.inputs.emplace_back("bq");
+    return rule;
   }
   Range window(int input, int dimension, Range output,
                std::span<const Shape> inputs) const override {
@@ -96,7 +104,7 @@ class AttentionOperation final : public Operation {
 
   void forward(Lowering& lowering) const override {
     const AttentionShape at = shape(lowering);
-    std::vector<Operand> operands{lowering.input(0), lowering.input(1), lowering.input(2)};
+    std::vector<Operand> operands = read(lowering);
     if (at.dropout > 0) operands.push_back(lowering.step_scalars());
     operands.push_back(lowering.output());
     operands.push_back(logarithms(lowering, at));
@@ -107,9 +115,11 @@ class AttentionOperation final : public Operation {
       return;
     }
     const AttentionShape at = shape(lowering);
-    std::vector<Operand> operands{lowering.input(0),        lowering.input(1),
-                                  lowering.input(2),        lowering.output(),
-                                  logarithms(lowering, at), lowering.output_gradient()};
+    std::vector<Operand> operands = read(lowering);
+    for (const Operand& operand :
+         {lowering.output(), logarithms(lowering, at), lowering.output_gradient()}) {
+      operands.push_back(operand);
+    }
     if (at.dropout > 0) operands.push_back(lowering.step_scalars());
     for (int input = 0; input < 3; ++input) {
       operands.push_back(lowering.needs_gradient(input)
@@ -137,6 +147,7 @@ class AttentionOperation final : public Operation {
             .scale = options_.scale,
             .causal = options_.causal,
             .window = options_.window,
+            .masked = options_.masked,
             .dropout = lowering.training() ? options_.dropout : 0,
             .random_key = lowering.random_key(),
             .first_sample = lowering.output_in_batch().block[0].begin,
@@ -148,6 +159,11 @@ class AttentionOperation final : public Operation {
             .all_heads = queries[2],
             .all_queries = queries[1],
             .all_keys = keys[1]};
+  }
+  std::vector<Operand> read(Lowering& lowering) const {
+    std::vector<Operand> inputs{lowering.input(0), lowering.input(1), lowering.input(2)};
+    if (options_.masked) inputs.push_back(lowering.input(3));
+    return inputs;
   }
   static Operand logarithms(Lowering& lowering, const AttentionShape& at) {
     return lowering.scratch("logarithms of sums", at.batch * at.queries * at.heads);

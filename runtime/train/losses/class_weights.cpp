@@ -17,50 +17,65 @@
 #include "runtime/config/range.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/operations/mask.h"
 #include "runtime/train/losses/comparison.h"
 
 namespace meshwork {
 namespace {
 
-// Rule "b->b", or "bk->b" of targets that have a last dimension, "b,b->b" with weights, "b,->b" with
-// a count: every row by itself.
-class ClassWeightsOperation final : public Operation {
+// Rule "b->b", or "bk->b" of targets that have a last dimension, "b,b->b" with weights, "b,b,->b"
+// with a mask and its count: every row by itself.
+class RowWeightsOperation final : public Operation {
  public:
-  ClassWeightsOperation(std::vector<float> table, RowClass of_row, std::size_t row_dimensions,
-                        RowWeightInputs inputs)
+  RowWeightsOperation(std::vector<float> table, RowClass of_row, std::size_t dimensions,
+                      RowWeightInputs inputs)
       : table_(std::move(table)),
         of_row_(of_row),
-        row_dimensions_(row_dimensions),
+        dimensions_(dimensions),
+        weights_(has_target() ? 1 : 0),
+        mask_(weights_ + (inputs.weighted ? 1 : 0)),
         weighted_(inputs.weighted),
-        counted_(inputs.counted) {}
+        masked_(inputs.masked),
+        rows_an_element_(inputs.rows_an_element) {}
 
-  std::string kind() const override { return "class_weights"; }
+  std::string kind() const override { return "row_weights"; }
 
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, static_cast<std::size_t>(input_count()));
-    const Shape& target = inputs[0];
-    Shape rows(target.begin(), target.begin() + static_cast<std::ptrdiff_t>(row_dimensions_));
-    if (weighted_) check_weights_of_rows(rows, inputs[1]);
+    const Shape* longest = &inputs[0];
+    for (const Shape& input : inputs) {
+      if (input.size() > longest->size()) longest = &input;
+    }
+    const Shape& of = has_target() ? inputs[0] : *longest;
+    Shape rows(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(dimensions_));
+    if (weighted_) check_weights_of_rows(rows, inputs[weights_]);
     return rows;
   }
 
   ElementType output_type(std::span<const ElementType> inputs) const override {
     const ElementType target =
         of_row_ == RowClass::number ? ElementType::int32 : ElementType::float32;
-    if (inputs[0] != target || (weighted_ && inputs[1] != ElementType::float32) ||
-        (counted_ && inputs.back() != ElementType::float64)) {
-      fail("expected targets of {}, weights of float32, and a count of float64", name_of(target));
+    if (inputs[0] != target || (weighted_ && inputs[weights_] != ElementType::float32) ||
+        (masked_ &&
+         (inputs[mask_] != ElementType::float32 || inputs.back() != ElementType::float64))) {
+      fail("expected targets of {}, weights and a mask of float32, and a count of float64",
+           name_of(target));
     }
     return ElementType::float32;
   }
 
   Rule rule(std::span<const Shape> inputs) const override {
     Rule rule;
-    rule.output = dimension_letters(row_dimensions_);
-    if (inputs[0].size() > row_dimensions_) rule.whole = class_letter;
-    rule.inputs.push_back(rule.output + rule.whole);
-    if (weighted_) rule.inputs.push_back(rule.output.substr(0, inputs[1].size()));
-    if (counted_) rule.inputs.emplace_back();
+    rule.output = dimension_letters(dimensions_);
+    if (has_target()) {
+      if (inputs[0].size() > dimensions_) rule.whole = class_letter;
+      rule.inputs.push_back(rule.output + rule.whole);
+    }
+    if (weighted_) rule.inputs.push_back(rule.output.substr(0, inputs[weights_].size()));
+    if (masked_) {
+      rule.inputs.push_back(rule.output.substr(0, inputs[mask_].size()));
+      rule.inputs.emplace_back();
+    }
     return rule;
   }
 
@@ -69,22 +84,26 @@ class ClassWeightsOperation final : public Operation {
   }
 
   void forward(Lowering& lowering) const override {
-    const Shape rows = lowering.local_output_shape(), target = lowering.local_shape(0);
-    ClassWeightSpec spec{.rows = element_count(rows), .of_row = of_row_};
-    if (target.size() > row_dimensions_) spec.columns = target.back();
-    if (lowering.training()) spec.table = table_;
-    std::vector<Operand> operands{lowering.input(0)};
-    if (weighted_) {
-      spec.rows_a_weight = 1;
-      for (std::size_t d = lowering.block(1).size(); d < rows.size(); ++d) {
-        spec.rows_a_weight *= std::max<std::int64_t>(rows[d], 1);
-      }
-      operands.push_back(lowering.input(1));
+    const Shape rows = lowering.local_output_shape();
+    RowWeightSpec spec{.rows = element_count(rows), .of_row = of_row_};
+    std::vector<Operand> operands;
+    if (has_target()) {
+      if (lowering.local_shape(0).size() > dimensions_)
+        spec.columns = lowering.local_shape(0).back();
+      if (lowering.training()) spec.table = table_;
+      operands.push_back(lowering.input(0));
     }
-    if (counted_) {
-      const auto rows_at_hand = static_cast<double>(element_count(lowering.global_output_shape()));
-      spec.mean_over = std::max(std::round(rows_at_hand / lowering.share_of_batch()), 1.0);
-      operands.push_back(lowering.input(input_count() - 1));
+    if (weighted_) {
+      spec.rows_a_weight = rows_an_element(rows, lowering.block(weights_).size());
+      operands.push_back(lowering.input(weights_));
+    }
+    if (masked_) {
+      const Shape& mask = lowering.global_shape(mask_);
+      spec.rows_a_mask = rows_an_element(rows, mask.size());
+      const auto at_hand = static_cast<double>(element_count(mask) * rows_an_element_);
+      spec.rows_in_all = std::max(std::round(at_hand / lowering.share_of_batch()), 1.0);
+      operands.push_back(lowering.input(mask_));
+      operands.push_back(lowering.input(mask_ + 1));
     }
     operands.push_back(lowering.output());
     lowering.emit(spec, std::move(operands));
@@ -92,26 +111,28 @@ class ClassWeightsOperation final : public Operation {
   void backward(Lowering&) const override {}
 
  private:
-  [[nodiscard]] int input_count() const { return 1 + (weighted_ ? 1 : 0) + (counted_ ? 1 : 0); }
+  [[nodiscard]] bool has_target() const { return of_row_ != RowClass::none; }
+  [[nodiscard]] int input_count() const { return mask_ + (masked_ ? 2 : 0); }
 
   std::vector<float> table_;  // by class, up to the last that has a weight
   RowClass of_row_;
-  std::size_t row_dimensions_;
-  bool weighted_, counted_;
+  std::size_t dimensions_;
+  int weights_, mask_;  // inputs
+  bool weighted_, masked_;
+  std::int64_t rows_an_element_;
 };
 
 // Rule "b->".
-class ClassCountOperation final : public Operation {
+class MaskCountOperation final : public Operation {
  public:
-  explicit ClassCountOperation(std::int64_t classes) : classes_(classes) {}
+  explicit MaskCountOperation(std::int64_t rows_an_element) : rows_an_element_(rows_an_element) {}
 
-  std::string kind() const override { return "class_count"; }
+  std::string kind() const override { return "mask_count"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 1);
     return {};
   }
-  ElementType output_type(std::span<const ElementType> inputs) const override {
-    check_class_numbers(inputs[0]);
+  ElementType output_type(std::span<const ElementType>) const override {
     return ElementType::float64;
   }
   Rule rule(std::span<const Shape> inputs) const override {
@@ -121,46 +142,51 @@ class ClassCountOperation final : public Operation {
     return static_cast<double>(element_count(inputs[0]));
   }
   void forward(Lowering& lowering) const override {
-    lowering.emit(ClassCountSpec{element_count(lowering.local_shape(0)), classes_},
+    lowering.emit(MaskCountSpec{element_count(lowering.local_shape(0)),
+                                static_cast<double>(rows_an_element_)},
                   {lowering.input(0), lowering.output()});
   }
   void backward(Lowering&) const override {}
 
-  static void check_class_numbers(ElementType type) {
-    if (type != ElementType::int32) fail("expected class numbers, found {}", name_of(type));
-  }
-
  private:
-  std::int64_t classes_;
+  std::int64_t rows_an_element_;
 };
 
-class IgnoredClassOperation final : public Operation {
+// Rule "bt,b->bt".
+class MaskedClassOperation final : public Operation {
  public:
-  explicit IgnoredClassOperation(std::int64_t ignored) : ignored_(ignored) {}
-
-  std::string kind() const override { return "ignored_class"; }
+  std::string kind() const override { return "masked_class"; }
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, 2);
+    return inputs[0];
+  }
   ElementType output_type(std::span<const ElementType> inputs) const override {
-    ClassCountOperation::check_class_numbers(inputs[0]);
+    if (inputs[0] != ElementType::int32) {
+      fail("expected class numbers, found {}", name_of(inputs[0]));
+    }
     return ElementType::int32;
   }
+  Rule rule(std::span<const Shape> inputs) const override {
+    const std::string letters = dimension_letters(inputs[0].size());
+    return {.inputs = {letters, letters.substr(0, inputs[1].size())}, .output = letters};
+  }
   void forward(Lowering& lowering) const override {
-    const std::int64_t rows = element_count(lowering.local_output_shape());
-    lowering.emit(IgnoreClassSpec{rows, ignored_}, {lowering.input(0), lowering.output()});
+    const Shape rows = lowering.local_output_shape();
+    lowering.emit(
+        MaskedClassSpec{element_count(rows), rows_an_element(rows, lowering.block(1).size())},
+        {lowering.input(0), lowering.input(1), lowering.output()});
   }
   void backward(Lowering&) const override {}
-
- private:
-  std::int64_t ignored_;
 };
 
 }  // namespace
 
-std::unique_ptr<Operation> make_class_count(std::int64_t classes) {
-  return std::make_unique<ClassCountOperation>(classes);
+std::unique_ptr<Operation> make_mask_count(std::int64_t rows_an_element) {
+  return std::make_unique<MaskCountOperation>(rows_an_element);
 }
 
-std::unique_ptr<Operation> make_ignored_class(std::int64_t ignored) {
-  return std::make_unique<IgnoredClassOperation>(ignored);
+std::unique_ptr<Operation> make_masked_class() {
+  return std::make_unique<MaskedClassOperation>();
 }
 
 ClassName::ClassName(std::string text) : text_(std::move(text)) {
@@ -225,9 +251,9 @@ WeightsByNumber numbered(const ClassWeights& weights, std::span<const std::strin
   return numbers;
 }
 
-std::unique_ptr<Operation> make_class_weights(const WeightsByNumber& weights, RowClass of_row,
-                                              std::int64_t classes, std::size_t row_dimensions,
-                                              RowWeightInputs inputs) {
+std::unique_ptr<Operation> make_row_weights(const WeightsByNumber& weights, RowClass of_row,
+                                            std::int64_t classes, std::size_t dimensions,
+                                            RowWeightInputs inputs) {
   std::vector<float> table;
   for (const auto& [number, weight] : weights) {
     if (number < 0 || number >= classes) {
@@ -237,7 +263,7 @@ std::unique_ptr<Operation> make_class_weights(const WeightsByNumber& weights, Ro
     table.resize(static_cast<std::size_t>(number), 1.0f);
     table.push_back(static_cast<float>(weight));
   }
-  return std::make_unique<ClassWeightsOperation>(std::move(table), of_row, row_dimensions, inputs);
+  return std::make_unique<RowWeightsOperation>(std::move(table), of_row, dimensions, inputs);
 }
 
 }  // namespace meshwork

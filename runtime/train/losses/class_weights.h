@@ -7,8 +7,8 @@
 // and multiplies with the samples' own weights if they have any. Outside training every class
 // weighs 1, as in Keras. RowClass (kernels/classes.h) says how a row's class is read.
 //
-// Where a class is ignored (Metric::ignored_class), its rows are of no class. How many others a
-// batch has is a sum of the graph, and the weights of rows make the mean one over those.
+// Where a mask says which rows count (metric.h), the others weigh 0. How many count in a batch is a
+// sum of the graph, and the weights of rows make the mean one over those.
 #pragma once
 
 #include <compare>
@@ -71,21 +71,23 @@ using WeightsByNumber = std::map<std::int64_t, double>;
 
 /// What the weight of a row follows from beside its class.
 struct RowWeightInputs {
-  bool weighted = false;  // weights of samples or rows
-  bool counted = false;   // how many rows of the batch count, over which the loss is the mean
+  bool weighted = false;             // weights of samples or rows
+  bool masked = false;               // which rows count, and how many those are
+  std::int64_t rows_an_element = 1;  // of the mask
 };
 
-/// The operation that gives a weight to each row of predictions that have `row_dimensions`
-/// dimensions of rows. Classes are read by `of_row` and are `classes` many. Its inputs are the
-/// target and what `inputs` names, in that order. Throws `Error` for a class that there is not.
-[[nodiscard]] std::unique_ptr<Operation> make_class_weights(const WeightsByNumber& weights,
-                                                            RowClass of_row, std::int64_t classes,
-                                                            std::size_t row_dimensions,
-                                                            RowWeightInputs inputs);
+/// The operation that gives a weight to each row: to tensors of `dimensions` dimensions, which are
+/// all of the rows' or the first of them. Classes are read by `of_row` and are `classes` many. Its
+/// inputs are the target, unless rows have no class, the weights, the mask and the count, as
+/// `inputs` says. Throws `Error` for a class that there is not.
+[[nodiscard]] std::unique_ptr<Operation> make_row_weights(const WeightsByNumber& weights,
+                                                          RowClass of_row, std::int64_t classes,
+                                                          std::size_t dimensions,
+                                                          RowWeightInputs inputs);
 
-/// The number of rows whose target is one of so many classes: a sum over the batch.
-[[nodiscard]] std::unique_ptr<Operation> make_class_count(std::int64_t classes);
-/// Class numbers, but -1, which is no class, for `ignored`.
-[[nodiscard]] std::unique_ptr<Operation> make_ignored_class(std::int64_t ignored);
+/// How many rows a mask counts, each of whose elements stands for so many: a sum over the batch.
+[[nodiscard]] std::unique_ptr<Operation> make_mask_count(std::int64_t rows_an_element);
+/// Of class numbers and a mask: the numbers, but -1, which is no class, for rows that do not count.
+[[nodiscard]] std::unique_ptr<Operation> make_masked_class();
 
 }  // namespace meshwork

@@ -8,6 +8,7 @@
 #include "runtime/device/kernels/rows.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/operations/mask.h"
 
 namespace meshwork {
 namespace {
@@ -20,10 +21,6 @@ Shape with_last(const Shape& shape, std::int64_t last) {
   Shape other = shape;
   other.back() = last;
   return other;
-}
-
-Shape rows_shape(const Shape& prediction) {
-  return prediction.size() == 1 ? prediction : without_last(prediction);
 }
 
 void check_prediction(TargetForm form, const Shape& prediction) {
@@ -59,13 +56,20 @@ ElementType type_of(TargetForm form) {
 template <class Base>
 class Compared : public Base {
  public:
-  Compared(std::string name, TargetForm form, MakeOperation make)
-      : form_(form), make_(std::move(make)), name_(std::move(name)) {}
+  Compared(std::string name, TargetForm form, MakeOperation make, bool weighs)
+      : form_(form), make_(std::move(make)), weighs_(weighs), name_(std::move(name)) {}
 
   std::string name() const final { return name_; }
   std::unique_ptr<Operation> operation(const Shape& prediction, const Shape& target) const final {
     check_target(form_, prediction, target);
     return make_(false);
+  }
+  std::unique_ptr<Operation> weighted_operation(const Shape& prediction, const Shape& target,
+                                                const Shape& weights) const final {
+    if (!weighs_) return nullptr;
+    check_target(form_, prediction, target);
+    check_weights_of_rows(shape_of_rows(prediction), weights);
+    return make_(true);
   }
   ElementType target_type() const final { return type_of(form_); }
   std::int64_t target_classes(const Shape& prediction, const Shape&) const final {
@@ -74,9 +78,10 @@ class Compared : public Base {
 
  protected:
   TargetForm form_;
-  MakeOperation make_;
 
  private:
+  MakeOperation make_;
+  bool weighs_;
   std::string name_;
 };
 
@@ -84,29 +89,23 @@ class ComparedLoss final : public Compared<Loss> {
  public:
   ComparedLoss(std::string name, TargetForm form, MakeOperation make, Predictions predictions,
                bool binary, std::optional<std::int64_t> ignored)
-      : Compared(std::move(name), form, std::move(make)),
+      : Compared(std::move(name), form, std::move(make), true),
         predictions_(predictions),
         binary_(binary),
         ignored_(ignored) {}
   Shape target_shape(const Shape& prediction) const override {
     return target_shape_of(form_, prediction);
   }
-  std::unique_ptr<Operation> weighted_operation(const Shape& prediction, const Shape& target,
-                                                const Shape& weights) const override {
-    check_target(form_, prediction, target);
-    check_weights_of_rows(rows_shape(prediction), weights);
-    return make_(true);
-  }
   std::unique_ptr<Operation> class_weights(const Shape& prediction, const Shape& target,
                                            const WeightsByNumber& weights,
                                            RowWeightInputs inputs) const override {
     check_target(form_, prediction, target);
-    const std::size_t row_dimensions = rows_shape(prediction).size();
+    const std::size_t row_dimensions = shape_of_rows(prediction).size();
     if (form_ == TargetForm::labels)
       return Loss::class_weights(prediction, target, weights, inputs);
     if (form_ != TargetForm::values) {
       const RowClass of_row = form_ == TargetForm::classes ? RowClass::number : RowClass::largest;
-      return make_class_weights(weights, of_row, class_count(prediction), row_dimensions, inputs);
+      return make_row_weights(weights, of_row, class_count(prediction), row_dimensions, inputs);
     }
     if (!binary_) return Loss::class_weights(prediction, target, weights, inputs);
     if (values_in_row(prediction) != 1) {
@@ -115,7 +114,7 @@ class ComparedLoss final : public Compared<Loss> {
           "its target stand for a class that can have a weight",
           to_string(prediction), values_in_row(prediction));
     }
-    return make_class_weights(weights, RowClass::binary, 2, row_dimensions, inputs);
+    return make_row_weights(weights, RowClass::binary, 2, row_dimensions, inputs);
   }
   Predictions predictions(const Shape&) const override { return predictions_; }
   std::optional<std::int64_t> ignored_class() const override { return ignored_; }
@@ -129,7 +128,8 @@ class ComparedLoss final : public Compared<Loss> {
 class ComparedMetric final : public Compared<Metric> {
  public:
   ComparedMetric(std::string name, TargetForm form, MakeOperation make, Closing closing)
-      : Compared(std::move(name), form, std::move(make)), closing_(std::move(closing)) {}
+      : Compared(std::move(name), form, std::move(make), closing.weighs),
+        closing_(std::move(closing)) {}
   Better better() const override { return closing_.better; }
   Predictions predictions(const Shape&) const override { return closing_.predictions; }
   std::int64_t results(const Shape& prediction) const override {
@@ -144,11 +144,6 @@ class ComparedMetric final : public Compared<Metric> {
 };
 
 }  // namespace
-
-std::unique_ptr<Operation> Loss::weighted_operation(const Shape&, const Shape&,
-                                                    const Shape&) const {
-  fail("the loss \"{}\" takes no weights of samples or classes", name());
-}
 
 std::unique_ptr<Operation> Loss::class_weights(const Shape&, const Shape&, const WeightsByNumber&,
                                                RowWeightInputs) const {
@@ -171,6 +166,10 @@ SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make) 
 SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make, Closing closing) {
   return std::make_shared<ComparedMetric>(std::move(name), form, std::move(make),
                                           std::move(closing));
+}
+
+Shape shape_of_rows(const Shape& prediction) {
+  return prediction.size() == 1 ? prediction : without_last(prediction);
 }
 
 Shape target_shape_of(TargetForm form, const Shape& prediction) {
@@ -219,7 +218,10 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
 }
 
 void check_weights_of_rows(const Shape& rows, const Shape& weights) {
-  if (weights == rows || weights == Shape{rows.front()}) return;
+  if (!weights.empty() && weights.size() <= rows.size() &&
+      std::equal(weights.begin(), weights.end(), rows.begin())) {
+    return;
+  }
   fail("expected a weight for each sample, of shape {}{}, found {}", to_string(Shape{rows.front()}),
        rows.size() > 1 ? fmt::format(", or for each row, of shape {}", to_string(rows)) : "",
        to_string(weights));
@@ -232,7 +234,7 @@ std::int64_t class_count(const Shape& prediction) {
 Shape ComparisonOperation::output_shape(std::span<const Shape> inputs) const {
   check_input_count(inputs, weighted_ ? 3 : 2);
   check_target(form_, inputs[0], inputs[1]);
-  if (weighted_) check_weights_of_rows(rows_shape(inputs[0]), inputs[2]);
+  if (weighted_) check_weights_of_rows(shape_of_rows(inputs[0]), inputs[2]);
   // These throw for dimensions that there are not.
   (void)own_letters(letters_of(inputs[0]));
   (void)whole_letters(letters_of(inputs[0]));
@@ -298,10 +300,7 @@ std::vector<Operand> ComparisonOperation::compared(Lowering& lowering) const {
 
 std::int64_t ComparisonOperation::rows_a_weight(const Lowering& lowering) const {
   if (!weighted_) return 0;
-  const Shape rows = lowering.local_shape(0);
-  std::int64_t count = 1;
-  for (std::size_t d = lowering.block(2).size(); d + 1 < rows.size(); ++d) count *= rows[d];
-  return std::max<std::int64_t>(count, 1);  // of an empty block
+  return rows_an_element(shape_of_rows(lowering.local_shape(0)), lowering.block(2).size());
 }
 
 OwnReduction row_reduction(const Rule& rule, std::int64_t values, bool backward) {

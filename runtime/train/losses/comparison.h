@@ -46,8 +46,11 @@ inline constexpr std::string_view class_letter = "k";
 /// prediction that has no rows of classes where the form needs them.
 [[nodiscard]] Shape target_shape_of(TargetForm form, const Shape& prediction);
 
-/// Throws `Error`, with what was expected and found, unless `weights` are of rows or samples, where
-/// rows have the shape `rows`.
+/// The shape of a prediction's rows: without its last dimension, if it has two or more.
+[[nodiscard]] Shape shape_of_rows(const Shape& prediction);
+
+/// Throws `Error`, with what was expected and found, unless `weights` are of rows or samples, or of
+/// other first dimensions of rows, which have the shape `rows`.
 void check_weights_of_rows(const Shape& rows, const Shape& weights);
 
 /// The operation of a loss or a metric: the sum over all rows of what compares a prediction with a
@@ -130,7 +133,8 @@ struct LocalColumns {
                                          double smoothing = 0);
 
 /// A loss, or a metric of which more is better, called `name`: it compares with targets of `form`,
-/// by the operation that `make` makes; a loss, with weights of rows or without.
+/// by the operation that `make` makes, with weights of rows or without; a metric without, unless it
+/// `weighs`.
 using MakeOperation = std::function<std::unique_ptr<Operation>(bool weighted)>;
 /// `binary`: values, if a row has one, stand for two classes. `ignored`: a class that does not count.
 [[nodiscard]] SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make,
@@ -145,6 +149,7 @@ struct Closing {
   std::function<double(std::span<const double> sums, double rows, std::int64_t result)> value;
   std::function<std::int64_t(const Shape& prediction)> results = {};  // null: one
   Predictions predictions = Predictions::any;
+  bool weighs = false;  // rows can have weights
 };
 [[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make,
                                        Closing closing);

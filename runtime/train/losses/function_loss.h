@@ -158,10 +158,12 @@ template <class Function>
 /// The metric of a function of rows, of which more is better.
 template <class Function>
 [[nodiscard]] SharedMetric make_row_metric(std::string name, std::string kind, Function function) {
-  return make_metric(
-      std::move(name), TargetForm::weights, [kind = std::move(kind), function](bool weighted) {
-        return std::make_unique<RowLossOperation<Function>>(kind, function, weighted);
-      });
+  return make_metric(std::move(name), TargetForm::weights,
+                     [kind = std::move(kind), function](bool weighted) {
+                       return std::make_unique<RowLossOperation<Function>>(kind, function,
+                                                                           weighted);
+                     },
+                     {.better = Better::higher, .value = {}, .weighs = true});
 }
 
 }  // namespace meshwork

@@ -4,9 +4,9 @@
 // mean stays that over the number of rows, as in Keras (`sum_over_batch_size`), so that weights all
 // of 2 double loss and gradient. Metrics are not weighted.
 //
-// Rows of an ignored class are the exception: the mean is over the others of the batch, on all ranks
-// and in all micro-batches, and 0 where there are none. It is made by weights of rows, batch by
-// batch; in the logs of an epoch batches count by their rows, as in Keras.
+// Rows that do not count (metric.h) are the exception: the mean is over the others of the batch, on
+// all ranks and in all micro-batches, and 0 where there are none. It is made by weights of rows,
+// batch by batch; in the logs of an epoch batches count by their rows, as in Keras.
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,6 @@ class Loss : public Metric {
   /// The shape of the targets that go with predictions of this one, where it can be chosen. Throws
   /// `Error` for predictions that the loss cannot take.
   [[nodiscard]] virtual Shape target_shape(const Shape& prediction) const = 0;
-  /// As `operation`, with a third input: a weight of each row, or of each sample. Throws `Error` as
-  /// that does, and for weights of another shape.
-  [[nodiscard]] virtual std::unique_ptr<Operation> weighted_operation(const Shape& prediction,
-                                                                      const Shape& target,
-                                                                      const Shape& weights) const;
   /// The operation that gives rows the weights of their classes (class_weights.h). Throws `Error`
   /// for targets that are no classes, and for classes that there are not.
   [[nodiscard]] virtual std::unique_ptr<Operation> class_weights(const Shape& prediction,

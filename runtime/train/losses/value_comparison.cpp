@@ -77,9 +77,9 @@ SharedLoss make_value_loss(std::string name, std::string kind, ValueKernels kern
 
 SharedMetric make_value_metric(std::string name, std::string kind, ValueKernels kernels,
                                Predictions predictions) {
-  return make_metric(std::move(name), TargetForm::values,
-                     operation_of(std::move(kind), std::move(kernels)),
-                     {.better = Better::higher, .value = {}, .predictions = predictions});
+  return make_metric(
+      std::move(name), TargetForm::values, operation_of(std::move(kind), std::move(kernels)),
+      {.better = Better::higher, .value = {}, .predictions = predictions, .weighs = true});
 }
 
 }  // namespace meshwork

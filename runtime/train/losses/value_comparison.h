@@ -18,7 +18,7 @@ namespace meshwork {
 /// The kernels of one, booked for `count` values of this rank.
 struct ValueKernels {
   /// Writes scale * sum of what all values give. Operands: prediction, target, [weights], sum;
-  /// there are weights, each of `values_a_weight` values, where that is not 0: of losses alone.
+  /// there are weights, each of `values_a_weight` values, where that is not 0.
   std::function<KernelSpec(std::int64_t count, double scale, std::int64_t values_a_weight)> sum;
   /// Books scale * the derivative of each value's loss, without weights, into the gradient of input
   /// 0. Metrics have none.

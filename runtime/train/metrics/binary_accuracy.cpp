@@ -17,14 +17,14 @@ void describe(BinaryAccuracyOptions& options, Visitor& option) {
 SharedMetric BinaryAccuracy(const BinaryAccuracyOptions& options) {
   check_options("BinaryAccuracy", options);
   const auto threshold = static_cast<float>(options.threshold);
-  return make_value_metric(options.name, "binary_accuracy",
-                           {.sum =
-                                [threshold](std::int64_t count, double scale, std::int64_t) {
-                                  return BinaryMatchSpec{
-                                      .count = count, .scale = scale, .threshold = threshold};
-                                },
-                            .flops = 1},
-                           predictions_for({{threshold}}));
+  return make_value_metric(
+      options.name, "binary_accuracy",
+      {.sum =
+           [threshold](std::int64_t count, double scale, std::int64_t values_a_weight) {
+             return BinaryMatchSpec{count, scale, threshold, values_a_weight};
+           },
+       .flops = 1},
+      predictions_for({{threshold}}));
 }
 
 void add_binary_accuracy(Catalog& catalog) {

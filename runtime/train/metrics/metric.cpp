@@ -23,6 +23,10 @@ class MetricByShapes final : public Metric {
                                        const Shape& target) const override {
     return choose_(prediction, target)->operation(prediction, target);
   }
+  std::unique_ptr<Operation> weighted_operation(const Shape& prediction, const Shape& target,
+                                                const Shape& weights) const override {
+    return choose_(prediction, target)->weighted_operation(prediction, target, weights);
+  }
   // Targets of the same shape: what they are of does not change which values are meant.
   Predictions predictions(const Shape& prediction) const override {
     return choose_(prediction, prediction)->predictions(prediction);
@@ -51,6 +55,10 @@ class MetricOf final : public Metric {
   std::unique_ptr<Operation> operation(const Shape& prediction,
                                        const Shape& target) const override {
     return metric_->operation(prediction, target);
+  }
+  std::unique_ptr<Operation> weighted_operation(const Shape& prediction, const Shape& target,
+                                                const Shape& weights) const override {
+    return metric_->weighted_operation(prediction, target, weights);
   }
   Predictions predictions(const Shape& prediction) const override {
     return metric_->predictions(prediction);

@@ -9,9 +9,11 @@
 // a curve from hundreds. Their operation gives these (Operation::sum_count), and `value` closes
 // them.
 //
-// Where targets are class numbers, one class can be ignored: rows that it is right for do not count.
-// What the loss of an output ignores, its metrics do as well. Their means are over the rows that
-// count, whose number is a sum of the graph too, and 0 where there are none.
+// Some rows may not count: those that the mask of an output leaves out (operations/mask.h), and,
+// where targets are class numbers, those of a class that is ignored. What the loss of an output
+// leaves out, its metrics do as well. To class numbers such a row is of no class, others weigh it
+// by 0. Means are over the rows that count, whose number is a sum of the graph too, and 0 where
+// there are none. A metric that takes neither, such as a precision, counts all rows, as in Keras.
 //
 // The operation has the inputs (prediction, target) and a float64 scalar as its output. It is
 // planned like any other: its sum is partial over every axis that splits rows, and complete over
@@ -55,6 +57,12 @@ class Metric {
   /// was expected and found, if they do not go together.
   [[nodiscard]] virtual std::unique_ptr<Operation> operation(const Shape& prediction,
                                                              const Shape& target) const = 0;
+  /// As `operation`, with a third input: a weight of each row, or of each sample. Throws `Error` as
+  /// that does, and for weights of another shape. Null if it takes none.
+  [[nodiscard]] virtual std::unique_ptr<Operation> weighted_operation(const Shape&, const Shape&,
+                                                                      const Shape&) const {
+    return nullptr;
+  }
   /// What it takes predictions of this shape for.
   [[nodiscard]] virtual Predictions predictions(const Shape&) const { return Predictions::any; }
   /// The element type in which it takes targets.

@@ -13,12 +13,15 @@ namespace {
 constexpr std::int64_t step = 5;
 
 struct Numbers {
-  std::vector<float> q, k, v, dy;
+  std::vector<float> q, k, v, dy, mask;
   explicit Numbers(const AttentionShape& at)
       : q(random_values(at.batch * at.queries * at.heads * at.key_length, 1, -2, 2)),
         k(random_values(at.batch * at.keys * at.key_heads * at.key_length, 2, -2, 2)),
         v(random_values(at.batch * at.keys * at.key_heads * at.value_length, 3)),
-        dy(random_values(at.batch * at.queries * at.heads * at.value_length, 4)) {}
+        dy(random_values(at.batch * at.queries * at.heads * at.value_length, 4)),
+        mask(random_values(at.batch * at.keys, 5, 0, 1)) {
+    for (float& m : mask) m = m < 0.4f ? 0.0f : 1.0f;
+  }
 };
 
 struct Truth {
@@ -46,6 +49,7 @@ Truth truth_of(const AttentionShape& at, const Numbers& of) {
           const std::int64_t query = at.first_query + i, key = at.first_key + j;
           if (at.causal && key > query) continue;
           if (at.window > 0 && std::abs(query - key) >= at.window) continue;
+          if (at.masked && of.mask[static_cast<std::size_t>(b * at.keys + j)] == 0) continue;
           double score = 0;
           const std::size_t k = row(b, at.keys, j, at.key_heads, g, at.key_length);
           for (std::size_t e = 0; e < static_cast<std::size_t>(at.key_length); ++e) {
@@ -96,13 +100,15 @@ struct Results {
 
 Results results_of(const AttentionShape& at, const Numbers& of, int threads,
                    Precision precision = Precision::float32) {
-  Array<> q(of.q), k(of.k), v(of.v), dy(of.dy);
+  Array<> q(of.q), k(of.k), v(of.v), dy(of.dy), mask(of.mask);
   Array<> y(static_cast<std::int64_t>(of.dy.size())), l(at.batch * at.heads * at.queries);
   Array<> dq(static_cast<std::int64_t>(of.q.size())), dk(static_cast<std::int64_t>(of.k.size())),
       dv(static_cast<std::int64_t>(of.v.size()));
   Array<StepScalars> scalars({StepScalars{step, 0}});
   std::vector<void*> forward{q.data(), k.data(), v.data()};
-  std::vector<void*> backward{q.data(), k.data(), v.data(), y.data(), l.data(), dy.data()};
+  if (at.masked) forward.push_back(mask.data());
+  std::vector<void*> backward = forward;
+  for (void* operand : {y.data(), l.data(), dy.data()}) backward.push_back(operand);
   if (at.dropout > 0) {
     forward.push_back(scalars.data());
     backward.push_back(scalars.data());
@@ -115,10 +121,9 @@ Results results_of(const AttentionShape& at, const Numbers& of, int threads,
   return {y.values(), dq.values(), dk.values(), dv.values()};
 }
 
-void check(const AttentionShape& at) {
+void check(const AttentionShape& at, const Numbers& numbers) {
   INFO(AttentionSpec{at}.text() << ", window " << at.window << ", queries from " << at.first_query
                                 << ", keys from " << at.first_key << ", dropout " << at.dropout);
-  const Numbers numbers(at);
   const Truth truth = truth_of(at, numbers);
   const Results results = results_of(at, numbers, 1);
   check_close(results.y, truth.y, 2e-5, 1e-5);
@@ -126,6 +131,9 @@ void check(const AttentionShape& at) {
   check_close(results.dk, truth.dk, 5e-5, 5e-5);
   check_close(results.dv, truth.dv, 5e-5, 5e-5);
   for (const int threads : {2, 5, 16}) CHECK(results_of(at, numbers, threads) == results);
+}
+void check(const AttentionShape& at) {
+  check(at, Numbers(at));
 }
 
 AttentionShape whole(std::int64_t batch, std::int64_t queries, std::int64_t keys,
@@ -186,6 +194,24 @@ TEST_CASE("a query of causal attention looks at no key behind it, and a window b
       check(at);
     }
   }
+}
+
+TEST_CASE("no query looks at a key that the mask does not count") {
+  AttentionShape at = whole(2, 70, 130, 4, 2, 8, 16);
+  at.masked = true;
+  check(at);
+  at.dropout = 0.3f, at.random_key = 17;
+  check(at);
+  at = whole(2, 140, 140, 2, 2, 33, 5);
+  at.masked = true, at.causal = true, at.window = 70;
+  check(at);
+  // Of the first sample no key counts, of the second only the last, in a tile of its own.
+  at = whole(2, 5, 129, 2, 1, 8, 8);
+  at.masked = true;
+  Numbers numbers(at);
+  std::fill(numbers.mask.begin(), numbers.mask.end(), 0.0f);
+  numbers.mask.back() = 1;
+  check(at, numbers);
 }
 
 TEST_CASE("heads of queries share heads of keys in groups") {

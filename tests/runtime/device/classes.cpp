@@ -475,19 +475,6 @@ TEST_CASE("a row whose target is no class has no loss, no gradient and no rank")
   }
 }
 
-TEST_CASE("rows of a class are counted, but for those of an ignored one") {
-  Array<std::int32_t> t{2, 0, -1, 5, 6, 2}, marked(6);
-  Array<double> n(1);
-  run(ClassCountSpec{6, 6}, t, n);
-  CHECK(n[0] == 4);
-  run(IgnoreClassSpec{6, 2}, t, marked);
-  CHECK(marked.values() == std::vector<std::int32_t>{-1, 0, -1, 5, 6, -1});
-  run(ClassCountSpec{6, 6}, marked, n);
-  CHECK(n[0] == 2);
-  run(ClassCountSpec{0, 6}, t, n);
-  CHECK(n[0] == 0);
-}
-
 TEST_CASE("a NaN stands before everything, and everything before a target of NaN") {
   const ClassColumns at{.rows = 1, .columns = 3, .first_class = 0, .classes = 3};
   Array<std::int32_t> target{1}, c(1);
@@ -611,35 +598,47 @@ TEST_CASE("a row weighs as much as its class, by whichever target says it") {
   Array<> y(4);
   // Classes behind the table, and what is no class, weigh 1.
   Array<std::int32_t> numbers{2, 0, 3, -1};
-  run(ClassWeightSpec{.rows = 4, .table = table}, numbers, y);
+  run(RowWeightSpec{.rows = 4, .table = table}, numbers, y);
   CHECK(y.values() == std::vector<float>{0, 2, 1, 1});
-  run(ClassWeightSpec{.rows = 4}, numbers, y);
+  run(RowWeightSpec{.rows = 4}, numbers, y);
   CHECK(y.values() == std::vector<float>{1, 1, 1, 1});
   Array<> of_two{3, 5};
-  run(ClassWeightSpec{.rows = 4, .rows_a_weight = 2, .table = table}, numbers, of_two, y);
+  run(RowWeightSpec{.rows = 4, .rows_a_weight = 2, .table = table}, numbers, of_two, y);
   CHECK(y.values() == std::vector<float>{0, 6, 5, 5});
   // Of equal weights the lowest class is right.
   Array<> given{0, 1, 0, 0.5f, 0.25f, 0.5f, 0, 0, 0, 0.1f, 0.2f, 0.7f};
-  run(ClassWeightSpec{.rows = 4, .columns = 3, .of_row = RowClass::largest, .table = table}, given,
+  run(RowWeightSpec{.rows = 4, .columns = 3, .of_row = RowClass::largest, .table = table}, given,
       y);
   CHECK(y.values() == std::vector<float>{0.5f, 2, 2, 0});
   Array<> yes{0, 1, 0.5f, 0.75f};
   Array<> of_rows{1, 2, 3, 4};
-  run(ClassWeightSpec{.rows = 4, .of_row = RowClass::binary, .rows_a_weight = 1, .table = table},
-      yes, of_rows, y);
+  run(RowWeightSpec{.rows = 4, .of_row = RowClass::binary, .rows_a_weight = 1, .table = table}, yes,
+      of_rows, y);
   CHECK(y.values() == std::vector<float>{2, 1, 6, 2});
   // So that the mean over eight rows is one over the four, or none, that count.
   Array<double> four{4}, none{0};
-  run(ClassWeightSpec{.rows = 4, .rows_a_weight = 2, .table = table, .mean_over = 8}, numbers,
-      of_two, four, y);
-  CHECK(y.values() == std::vector<float>{0, 12, 10, 10});
-  run(ClassWeightSpec{.rows = 4, .mean_over = 8}, numbers, none, y);
+  Array<> mask{1, 1, 0, 1};
+  run(
+      RowWeightSpec{
+          .rows = 4, .rows_a_weight = 2, .rows_a_mask = 1, .table = table, .rows_in_all = 8},
+      numbers, of_two, mask, four, y);
+  CHECK(y.values() == std::vector<float>{0, 12, 0, 10});
+  run(RowWeightSpec{.rows = 4, .rows_a_mask = 1, .rows_in_all = 8}, numbers, mask, none, y);
   CHECK(y.values() == std::vector<float>{0, 0, 0, 0});
+  // Rows of no class.
+  Array<> of_pairs{0, 1};
+  run(RowWeightSpec{.rows = 4,
+                    .of_row = RowClass::none,
+                    .rows_a_weight = 1,
+                    .rows_a_mask = 2,
+                    .rows_in_all = 8},
+      of_rows, of_pairs, four, y);
+  CHECK(y.values() == std::vector<float>{0, 0, 6, 8});
   const std::vector<float> many = random_values(1000, 6, 0, 40);
   std::vector<std::int32_t> classes(many.begin(), many.end());
   Array<std::int32_t> target(classes);
   Array<> weights(1000);
-  run(ClassWeightSpec{.rows = 1000, .table = random_values(30, 7)}, target, weights);
+  run(RowWeightSpec{.rows = 1000, .table = random_values(30, 7)}, target, weights);
   std::vector<double> expected;
   for (const std::int32_t number : classes) {
     expected.push_back(

@@ -180,6 +180,9 @@ TEST_CASE("a binary prediction matches if strictly above the threshold is what t
   Array<double> n(1);
   run(BinaryMatchSpec{5, 0.2, 0.5f}, p, t, n);
   CHECK(n[0] == Approx(0.2 * 3));
+  Array<> four{0.5f, 0.6f, 0.4f, 0.1f}, of_four{0, 1, 1, 0}, weights{3, 5};
+  run(BinaryMatchSpec{4, 0.5, 0.5f, 2}, four, of_four, weights, n);
+  CHECK(n[0] == Approx(0.5 * (2 * 3 + 5)));
 }
 
 TEST_CASE("summed losses do not depend on the number of threads or on addresses") {

@@ -24,6 +24,7 @@
 #include "runtime/device/kernels/lamb.h"
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/losses.h"
+#include "runtime/device/kernels/masks.h"
 #include "runtime/device/kernels/middle.h"
 #include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/normalization.h"
@@ -114,8 +115,10 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(CountAheadSpec{at}, {x, target, m, c}, "t");
   builder.emit(CountBelowSpec{rows, 1}, {c, scalar}, "t");
   builder.emit(FirstMaximumSpec{at}, {x, m, c}, "t");
-  builder.emit(ClassCountSpec{rows, columns}, {c, scalar}, "t");
-  builder.emit(IgnoreClassSpec{rows, 1}, {c, m}, "t");
+  builder.emit(MaskSpec{.rows = rows, .columns = columns}, {x, m}, "t");
+  builder.emit(MaskedRowsSpec{rows, columns}, {x, m, y}, "t");
+  builder.emit(MaskedClassSpec{rows, 1}, {c, m, target}, "t");
+  builder.emit(MaskCountSpec{rows}, {m, scalar}, "t");
   builder.emit(
       ClassComparisonSpec{
           .at = at, .crossentropy = Crossentropy::of_logits, .gradient = true, .within = {1, 3}},
@@ -123,7 +126,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(SquaredErrorSpec{count, 1}, {x, target, scalar}, "t");
   builder.emit(SquaredErrorGradientSpec{count, 1}, {x, target, e}, "t");
   builder.emit(WeightGradientSpec{count, 1}, {x, e}, "t");
-  builder.emit(ClassWeightSpec{.rows = at.rows, .table = {1, 2}}, {target, m}, "t");
+  builder.emit(RowWeightSpec{.rows = at.rows, .table = {1, 2}}, {target, m}, "t");
   builder.emit(AbsoluteErrorSpec{count, 1}, {x, target, scalar}, "t");
   builder.emit(BinaryCrossentropySpec{count, 1, true, 0}, {x, target, scalar}, "t");
   builder.emit(BinaryCrossentropyGradientSpec{count, 1, true, 0}, {x, target, e}, "t");

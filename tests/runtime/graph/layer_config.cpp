@@ -93,6 +93,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "Identity",
                                  "LayerNormalization",
                                  "LeakyReLU",
+                                 "Masking",
                                  "MaxPooling1D",
                                  "MaxPooling2D",
                                  "MaxPooling3D",
