@@ -316,11 +316,11 @@ TEST_CASE("a run with weights trains on all ranks as on one, and says so in its 
   const Plan& plan = config.plan(blueprint, *source, 5, Mode::train);
   const std::string text = to_json(config.report(plan, *source, 5, Mode::train, 0));
   CHECK_THAT(text, Catch::Contains("\"path\": \"sample_weights\""));
-  const auto has_class_weights = [&] {
+  const auto has_row_weights = [&] {
     return std::any_of(plan.operations.begin(), plan.operations.end(),
-                       [](const auto& one) { return one.path == "loss/class_weight"; });
+                       [](const auto& one) { return one.path == "loss/row_weights"; });
   };
-  CHECK(has_class_weights());
+  CHECK(has_row_weights());
 }
 
 TEST_CASE("a plan for training has the weights that only validation has") {
