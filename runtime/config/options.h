@@ -146,7 +146,8 @@ void check(const std::string& owner, const char* name, const Value& value,
     if (range.contains(static_cast<double>(value))) return;
     fail("{}: {}: expected {}, found {}", owner, name,
          range.of(std::is_integral_v<Value> ? "integer" : "number"), value);
-  } else if constexpr (requires { numbers_of(value); }) {
+  } else if constexpr (std::is_class_v<Value> && requires { numbers_of(value); }) {
+    // Not of what could be converted to a class that has numbers, as a bool can.
     for (const auto& number : numbers_of(value)) check(owner, name, number, range);
   }
 }
