@@ -217,9 +217,9 @@ void add_config(CLI::App& command, CommandLine& line, bool required) {
       ->trigger_on_parse();
 }
 
-void add_plugins(CLI::App& command, CommandLine& line) {
+void add_extensions(CLI::App& command, CommandLine& line) {
   command
-      .add_option("--plugin", line.plugins,
+      .add_option("--extension", line.extensions,
                   "Shared library with classes of your own; may be repeated")
       ->type_name("FILE")
       ->allow_extra_args(false);
@@ -235,7 +235,7 @@ void add_model_options(CLI::App& command, CommandLine& line) {
           "Random seed (weights, dropout, shuffling, synthetic data)")
       ->type_name("NUMBER")
       ->trigger_on_parse();
-  add_plugins(command, line);
+  add_extensions(command, line);
 }
 
 void add_run_options(CLI::App& command, CommandLine& line) {
@@ -562,7 +562,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
       ->add_flag("--absent", line.absent,
                  "Print what Keras has under other names or alone, and what to write instead")
       ->excludes(manual);
-  add_plugins(*reference, line);
+  add_extensions(*reference, line);
 
   add_file_commands(program, line, commands);
   CLI::App* imported =

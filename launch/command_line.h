@@ -32,7 +32,7 @@ struct CommandLine {
   Command command;
   std::string config;
   std::vector<ConfigOverride> overrides;  // --set, --mesh, --seed, in their order
-  std::vector<std::string> plugins;       // libraries of the user's own layers
+  std::vector<std::string> extensions;    // shared libraries with classes of the user's own
   bool verbose = false;
   bool dry_run = false;
   bool resume = false;  // train: go on from the newest checkpoint

@@ -16,6 +16,7 @@
 #include "launch/run_summary.h"
 #include "layers/pages.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/config/extension.h"
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
 #include "runtime/train/engine/kernel_choice.h"
@@ -29,9 +30,7 @@ Catalog catalog_of(const CommandLine& line) {
   Catalog catalog;
   add_runtime(catalog);
   add_layers(catalog);
-  for (const std::string& plugin : line.plugins) {
-    load_plugin(plugin, catalog);
-  }
+  for (const std::string& extension : line.extensions) load_extension(extension, catalog);
   return catalog;
 }
 
@@ -78,7 +77,7 @@ void read_named(const ConfigNode& node, RunFiles& files) {
 RunFiles inputs_of(const CommandLine& line, const RunConfig& config) {
   RunFiles files(line.overwrite);
   files.read(line.config, "the configuration");
-  for (const std::string& plugin : line.plugins) files.read(plugin, "a plugin");
+  for (const std::string& extension : config.extensions()) files.read(extension, "an extension");
   files.read(kernels_option(config.options().kernels).file, "the file of kernels");
   if (const auto data = config.document().find("data")) read_named(*data, files);
   return files;

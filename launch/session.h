@@ -19,7 +19,7 @@
 
 namespace meshwork {
 
-/// What the program is built with, and what the plug-ins of the command line add.
+/// What the program is built with, and what the extensions of the command line add.
 [[nodiscard]] Catalog catalog_of(const CommandLine& line);
 
 /// The configuration that `line` names, with its overrides. Not collective.
@@ -28,7 +28,7 @@ namespace meshwork {
 [[nodiscard]] RunConfig read_same_run(const Communicator& ranks, const CommandLine& line);
 
 /// The files that a run reads: the configuration, what it names as data, whether that is opened or
-/// not, plugins and the file of kernels.
+/// not, extensions and the file of kernels.
 [[nodiscard]] RunFiles inputs_of(const CommandLine& line, const RunConfig& config);
 
 /// The samples that are evaluated or predicted: what `line` names, else the last of train,

@@ -33,7 +33,7 @@ foreach(room collectives configs launch layers runtime tests)
   list(APPEND documents ${room}/*README.md ${room}/*.svg)
 endforeach()
 file(GLOB_RECURSE documents CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${documents}
-  configs/*.yaml configs/*.py launch/examples/*.cpp)
+  configs/*.yaml configs/*.py launch/examples/*.cpp launch/examples/extension/*)
 foreach(document README.md ${documents})
   get_filename_component(folder ${document} DIRECTORY)
   install(FILES ${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})

@@ -7,7 +7,7 @@ namespace meshwork {
 namespace {
 
 constexpr Absence all[] = {
-    {"loss", "Loss", "losses of your own are classes of an extension (--plugin)"},
+    {"loss", "Loss", "losses of your own are classes of an extension (--extension)"},
     {"loss", "CTC", "labels that lie at no place of a sequence are not what Meshwork trains on"},
     {"loss", ".reduction",
      "a loss is the mean over the rows of the global batch, Keras's "
@@ -17,7 +17,7 @@ constexpr Absence all[] = {
      "computed"},
     {"loss", ".axis", "the last dimension is worked on; Permute moves another there"},
     {"metric", "Metric MeanMetricWrapper",
-     "metrics of your own are classes of an extension (--plugin)"},
+     "metrics of your own are classes of an extension (--extension)"},
     {"metric", "Mean Sum",
      "they add up values that a Python loop gives them; losses and metrics "
      "are means over samples already"},
@@ -35,7 +35,7 @@ constexpr Absence all[] = {
     {"metric", "SparseTopKCategoricalAccuracy.from_sorted_ids",
      "predictions are a value for each class"},
     {"metric", "R2Score.num_regressors", "the score is not adjusted to the number of inputs"},
-    {"optimizer", "Optimizer", "optimizers of your own are classes of an extension (--plugin)"},
+    {"optimizer", "Optimizer", "optimizers of your own are classes of an extension (--extension)"},
     {"optimizer", "LossScaleOptimizer .loss_scale_factor",
      "gradients are float32 even where products are bfloat16: they lose "
      "nothing that a factor would save"},
@@ -51,7 +51,7 @@ constexpr Absence all[] = {
     {"schedule", "LearningRateSchedule", "C++ programs make a Schedule of any function"},
     {"schedule", ".name", "it is called by its class"},
     {"callback", "Callback CallbackList LambdaCallback",
-     "callbacks of your own are classes of an extension (--plugin)"},
+     "callbacks of your own are classes of an extension (--extension)"},
     {"callback", "BackupAndRestore", "checkpoint: {directory: backup, resume: auto}"},
     {"callback", "OrbaxCheckpoint", "ModelCheckpoint, which saves in parallel too"},
     {"callback", "History",
@@ -78,7 +78,7 @@ constexpr Absence all[] = {
     {"callback", "TensorBoard.profile_batch",
      "`train --profile` shows where the time of a step goes"},
     {"initializer", "Initializer",
-     "initializers of your own are classes of an extension (--plugin)"},
+     "initializers of your own are classes of an extension (--extension)"},
     {"initializer", "IdentityInitializer OrthogonalInitializer",
      "Identity and Orthogonal are the same"},
     {"initializer", ".seed", "draws follow from the seed of the run and the variable's path"},
@@ -86,8 +86,9 @@ constexpr Absence all[] = {
      "the last two dimensions are inputs and outputs, as without them"},
     {"initializer", "STFT STFTInitializer", "audio is not what Meshwork trains on"},
     {"regularizer", "Regularizer",
-     "regularizers of your own are classes of an extension (--plugin)"},
-    {"constraint", "Constraint", "constraints of your own are classes of an extension (--plugin)"},
+     "regularizers of your own are classes of an extension (--extension)"},
+    {"constraint", "Constraint",
+     "constraints of your own are classes of an extension (--extension)"},
     {"layer",
      "RNN SimpleRNN SimpleRNNCell LSTM LSTMCell GRU GRUCell StackedRNNCells "
      "Bidirectional TimeDistributed ConvLSTM1D ConvLSTM2D ConvLSTM3D",
@@ -133,9 +134,9 @@ constexpr Absence all[] = {
      "prepare the data beforehand; CategoryEncoding reads the numbers of categories"},
     {"layer", "MelSpectrogram STFTSpectrogram", "audio is not what Meshwork trains on"},
     {"layer", "FlaxLayer JaxLayer TorchModuleWrapper TFSMLayer Lambda",
-     "a layer of your own is a class of an extension (--plugin)"},
+     "a layer of your own is a class of an extension (--extension)"},
     {"layer", "Layer Wrapper Pipeline InputSpec",
-     "a layer of your own is a class of an extension (--plugin); Sequential "
+     "a layer of your own is a class of an extension (--extension); Sequential "
      "joins layers"},
     {"layer", "InputLayer", "model: {input: [...]}"},
     {"layer",

@@ -20,6 +20,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <typeindex>
 #include <utility>
@@ -90,6 +91,11 @@ class Catalog {
          }});
   }
 
+  /// The shared libraries that it has classes of (extension.h), by their absolute paths.
+  [[nodiscard]] const std::set<std::string>& extensions() const { return extensions_; }
+  /// Notes one. False if it is there.
+  bool add_extension(const std::string& path) { return extensions_.insert(path).second; }
+
   /// What `meshwork reference` says of a class.
   struct Described {
     std::vector<std::string> short_names;
@@ -157,6 +163,7 @@ class Catalog {
 
   std::map<std::type_index, std::shared_ptr<void>> kinds_;  // Entries of each, by the type
   std::map<std::string, std::map<std::string, Described>> described_;
+  std::set<std::string> extensions_;
 };
 
 /// Makes an object of a kind an option.
@@ -183,14 +190,5 @@ void from_config(const ConfigNode& node, std::vector<Value>& values, const Catal
   }
   errors.raise();
 }
-
-/// Loads the shared library in `path` and lets it enter its classes: it defines
-///
-///     extern "C" void meshwork_register(meshwork::Catalog& catalog);
-///
-/// The library stays loaded until the process ends, since its objects may live as long. Throws
-/// `Error`: no such file, one that cannot be loaded, one without `meshwork_register`, or what that
-/// throws.
-void load_plugin(const std::string& path, Catalog& catalog);
 
 }  // namespace meshwork

@@ -54,6 +54,7 @@ void describe_augment(std::vector<SharedMixing>& augment, Visitor& option) {
 
 /// The sections that RunConfig (run_config.h) reads, as they are written.
 struct ConfigurationSections {
+  std::vector<std::string> extensions;
   Written<"a section"> data, model, fit, checkpoint, log;
   Written<"a loss; of several outputs: a map of losses by their names"> loss;
   Written<"of several outputs: a map of numbers by their names"> loss_weights;
@@ -65,6 +66,8 @@ struct ConfigurationSections {
 
 template <class Visitor>
 void describe(ConfigurationSections& sections, Visitor& option) {
+  option("extensions", sections.extensions,
+         "shared libraries with classes of your own; --extension adds one");
   option("data", sections.data, "samples, batch size and order");
   describe_augment(sections.augment, option);
   option.required("model", sections.model, "inputs and layers");

@@ -7,6 +7,7 @@
 #include "collectives/exchange.h"
 #include "collectives/with_type.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/config/extension.h"
 #include "runtime/config/load.h"
 #include "runtime/config/reader.h"
 #include "runtime/data/batches.h"
@@ -157,8 +158,16 @@ std::string to_text(const WrittenBatchAxis& axis) {
   return axis.name && axis.name->empty() ? "~" : axis.name.value_or("the first axis");
 }
 
-RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : document_(document) {
+RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(document) {
   ConfigReader reader(document, "configuration");
+  // Their classes are what the rest is made of.
+  if (const auto extensions = reader.node("extensions"); extensions && !extensions->is_null()) {
+    for (const ConfigNode& file : extensions->elements()) {
+      const std::string path = file.as_path().string();
+      file.located([&] { load_extension(path, catalog); });
+    }
+  }
+  extensions_ = catalog.extensions();
   OptionReader option(reader, catalog);
   ConfigurationSections sections;
   describe(options_, option);

@@ -42,6 +42,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -118,10 +119,12 @@ struct Opening {
 
 class RunConfig {
  public:
-  /// Reads `document`, with the layers that `layers` knows.
-  RunConfig(const ConfigNode& document, const Catalog& catalog);
+  /// Reads `document`, of the classes in `catalog` and in the extensions that it lists.
+  RunConfig(const ConfigNode& document, Catalog catalog);
 
   [[nodiscard]] const ConfigNode& document() const { return document_; }
+  /// The shared libraries of extensions, whoever named them.
+  [[nodiscard]] const std::set<std::string>& extensions() const { return extensions_; }
   [[nodiscard]] const ModelOptions& options() const { return options_; }
   /// Of the layers, without loss and metrics.
   [[nodiscard]] const Graph& graph() const { return *graph_; }
@@ -215,6 +218,7 @@ class RunConfig {
   [[nodiscard]] Objective objective(const Source& source, Mode mode,
                                     DataPart part = DataPart::train) const;
 
+  std::set<std::string> extensions_;
   ConfigNode document_;
   ModelOptions options_;
   WrittenSpread spread_;

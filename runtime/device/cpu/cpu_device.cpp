@@ -29,12 +29,19 @@ std::string processor_name() {
   return "processor";
 }
 
+/// What extensions of this process have entered.
+std::vector<std::function<void(Kernels&)>>& extensions() {
+  static std::vector<std::function<void(Kernels&)>> all;
+  return all;
+}
+
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const DeviceOptions& options)
       : Device(cpu::traits()),
         context_{.threads = threads_for(options.ranks_on_node), .kernels = &kernels_} {
     add_kernels(kernels_);
+    for (const auto& enter : extensions()) enter(kernels_);
     prepare_threads(context_.threads);
   }
 
@@ -95,6 +102,10 @@ class CpuDevice final : public Device {
 
 DeviceTraits traits() {
   return {.reads_narrow_operands = uses_bfloat16_instructions()};
+}
+
+void extend_kernels(std::function<void(Kernels&)> enter) {
+  extensions().push_back(std::move(enter));
 }
 
 std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {

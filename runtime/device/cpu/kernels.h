@@ -5,6 +5,7 @@
 // `compile` for them.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "runtime/device/kernel_set.h"
@@ -23,6 +24,11 @@ struct Context {
 
 /// Enters those of every file of this folder.
 void add_kernels(Kernels& kernels);
+
+/// Devices that are made from now on have what `enter` enters too: the kernels of an extension
+/// (runtime/config/extension.h). They may be loops over bodies (body_loops.h), updates
+/// (update_loops.h) or anything else, and take the place of built-in ones of their specification.
+void extend_kernels(std::function<void(Kernels&)> enter);
 
 inline KernelPointer compile(const KernelSpec& spec, const Context& context) {
   return context.kernels->compile(spec, context);

@@ -2,10 +2,12 @@
 #include "runtime/config/catalog.h"
 #include "runtime/device/kernels/activation.h"
 
+#include <filesystem>
 #include <fstream>
 
 #include "collectives/error.h"
 #include "layers/pages.h"
+#include "runtime/config/extension.h"
 #include "runtime/config/load.h"
 #include "runtime/graph/layer_config.h"
 #include "tests/support/catch.h"
@@ -229,17 +231,23 @@ TEST_CASE("activations are names, and nothing is linear") {
 
 TEST_CASE("a library that cannot be loaded is an error that says why") {
   Catalog catalog;
-  CHECK_THROWS_WITH(load_plugin("not/there.so", catalog),
+  CHECK_THROWS_WITH(load_extension("not/there.so", catalog),
                     "cannot load not/there.so: there is no such file");
   std::ofstream("text.so") << "no library\n";
-  CHECK_THROWS_WITH(load_plugin("text.so", catalog), Catch::StartsWith("cannot load text.so: "));
+  CHECK_THROWS_WITH(load_extension("text.so", catalog), Catch::StartsWith("cannot load text.so: "));
 }
 
-#ifdef MESHWORK_TEST_PLUGIN
-TEST_CASE("a library of the user's adds its layers") {
+#ifdef MESHWORK_TEST_EXTENSIONS
+std::string extension(const std::string& name) {
+  return MESHWORK_TEST_EXTENSIONS + name + ".so";
+}
+
+TEST_CASE("an extension adds its layers, once") {
   Catalog catalog;
   add_layers(catalog);
-  load_plugin(MESHWORK_TEST_PLUGIN, catalog);
+  load_extension(extension("doubled"), catalog);
+  load_extension(extension("doubled"), catalog);
+  CHECK(catalog.extensions().size() == 1);
   REQUIRE(catalog.find<SharedLayer>("Doubled") != nullptr);
   const auto x = Input({3});
   const auto y = catalog.make<SharedLayer>(parsed("{Doubled: {name: twice}}"))(x);
@@ -247,14 +255,23 @@ TEST_CASE("a library of the user's adds its layers") {
   CHECK(graph.paths() == std::vector<std::string>{"twice/factor", "twice/output"});
   CHECK_THROWS_WITH(catalog.make<SharedLayer>(parsed("{Doubled: {factor: 3}}")),
                     Catch::Contains("factor"));
-  CHECK_THROWS_WITH(load_plugin(MESHWORK_TEST_PLUGIN, catalog),
-                    Catch::Contains("there are two layer classes \"Doubled\""));
+  std::filesystem::copy_file(extension("doubled"), "copy.so",
+                             std::filesystem::copy_options::overwrite_existing);
+  CHECK_THROWS_WITH(load_extension("copy.so", catalog),
+                    "cannot load copy.so: there are two layer classes \"Doubled\"");
 }
 
-TEST_CASE("a library without layers is an error that says what it lacks") {
+TEST_CASE("a library that is no extension, or one of another version, is an error that says so") {
   Catalog catalog;
-  CHECK_THROWS_WITH(load_plugin(MESHWORK_TEST_EMPTY_PLUGIN, catalog),
-                    Catch::Contains("does not define extern \"C\" void meshwork_register"));
+  CHECK_THROWS_WITH(load_extension(extension("empty"), catalog),
+                    Catch::Contains("is no extension of Meshwork: it lacks the line "
+                                    "MESHWORK_EXTENSION(catalog) { ... }"));
+  CHECK_THROWS_WITH(load_extension(extension("older"), catalog),
+                    Catch::Contains("is built for Meshwork 0.0.9, and this is ") &&
+                        Catch::EndsWith(": build it anew"));
+  CHECK_THROWS_WITH(load_extension(extension("throwing"), catalog),
+                    Catch::EndsWith("throwing.so: it lacks 1 files"));
+  CHECK(catalog.extensions().empty());
 }
 #endif
 

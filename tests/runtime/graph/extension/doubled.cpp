@@ -2,6 +2,8 @@
 #include <memory>
 #include <string>
 
+#include <meshwork/extension.h>
+
 #include "runtime/graph/layer_config.h"
 #include "runtime/graph/operations/add.h"
 #include "runtime/graph/operations/bias.h"
@@ -32,7 +34,7 @@ void describe(Options& options, Visitor& option) {
 
 }  // namespace
 
-extern "C" void meshwork_register(meshwork::Catalog& catalog) {
+MESHWORK_EXTENSION(catalog) {
   catalog.add<meshwork::SharedLayer, Options>("Doubled", {}, [](const Options& options) {
     return meshwork::SharedLayer(std::make_shared<Doubled>(options.name));
   });

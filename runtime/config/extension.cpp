@@ -1,0 +1,67 @@
+#include "runtime/config/extension.h"
+
+#include <dlfcn.h>
+
+#include <exception>
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <system_error>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+std::string loader_message() {
+  const char* message = dlerror();
+  return message ? message : "no reason given";
+}
+
+// The function `name` of a library. Throws `Error` if there is none.
+template <class Function>
+Function* function_of(void* library, const char* name, const std::string& path) {
+  dlerror();
+  void* const symbol = dlsym(library, name);
+  if (symbol == nullptr) {
+    fail(
+        "{} is no extension of Meshwork: it lacks the line MESHWORK_EXTENSION(catalog) {{ ... }} "
+        "of "
+        "<meshwork/extension.h> ({})",
+        path, loader_message());
+  }
+  return reinterpret_cast<Function*>(symbol);
+}
+
+}  // namespace
+
+void load_extension(const std::string& path, Catalog& catalog) {
+  std::error_code problem;
+  if (!std::filesystem::is_regular_file(path, problem)) {
+    fail("cannot load {}: there is no such file", path);
+  }
+  // Without a slash the loader would look in its own folders.
+  const std::string file = std::filesystem::canonical(path).string();
+  if (catalog.extensions().contains(file)) return;
+  struct Close {
+    void operator()(void* library) const { dlclose(library); }
+  };
+  std::unique_ptr<void, Close> library(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
+  if (!library) fail("cannot load {}: {}", path, loader_message());
+  const std::string_view version =
+      function_of<const char*()>(library.get(), "meshwork_extension_of", path)();
+  if (version != MESHWORK_VERSION) {
+    fail("{} is built for Meshwork {}, and this is {}: build it anew", path, version,
+         MESHWORK_VERSION);
+  }
+  auto* const enter = function_of<void(Catalog&)>(library.get(), "meshwork_register", path);
+  static_cast<void>(library.release());  // what it enters refers to it
+  try {
+    enter(catalog);
+  } catch (const std::exception& error) {
+    fail("cannot load {}: {}", path, error.what());
+  }
+  catalog.add_extension(file);
+}
+
+}  // namespace meshwork
