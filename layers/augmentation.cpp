@@ -10,6 +10,7 @@
 #include "layers/layer_of.h"
 #include "layers/spatial.h"
 #include "runtime/config/float_range.h"
+#include "runtime/config/number_pair.h"
 #include "runtime/graph/operations/image_motion.h"
 #include "runtime/graph/operations/image_tone.h"
 
@@ -17,23 +18,8 @@ namespace meshwork {
 
 Factor::Factor(float size) : low(-std::abs(size)), high(std::abs(size)) {}
 
-namespace {
-
-/// Two numbers of a list, the smaller one first.
-std::pair<float, float> two_of(const ConfigNode& node, const char* expected) {
-  const auto two = node.as<std::vector<float>>();
-  if (two.size() != 2) node.fail("expected {}, found {}", expected, two.size());
-  return std::minmax({two[0], two[1]});
-}
-
-}  // namespace
-
 void from_config(const ConfigNode& node, Factor& factor) {
-  if (!node.is_sequence()) {
-    factor = node.as<float>();
-    return;
-  }
-  std::tie(factor.low, factor.high) = two_of(node, "one number, or two");
+  factor = one_or_two_numbers<float, Factor>(node);
 }
 
 std::string to_text(const Factor& factor) {
@@ -46,11 +32,7 @@ std::array<float, 2> numbers_of(const Factor& factor) {
 }
 
 void from_config(const ConfigNode& node, ContrastFactor& factor) {
-  if (!node.is_sequence()) {
-    factor = node.as<float>();
-    return;
-  }
-  std::tie(factor.less, factor.more) = two_of(node, "one number, or two");
+  factor = one_or_two_numbers<float, ContrastFactor>(node);
 }
 
 std::string to_text(const ContrastFactor& factor) {
@@ -62,7 +44,7 @@ std::array<float, 2> numbers_of(const ContrastFactor& factor) {
 }
 
 void from_config(const ConfigNode& node, ImageRange& range) {
-  std::tie(range.darkest, range.brightest) = two_of(node, "two numbers");
+  std::tie(range.darkest, range.brightest) = two_numbers<float>(node, "two numbers");
 }
 
 std::string to_text(const ImageRange& range) {

@@ -1,22 +1,16 @@
 #include "runtime/data/cut_mix.h"
 
-#include <algorithm>
 #include <cmath>
 #include <tuple>
 
+#include "runtime/config/number_pair.h"
 #include "runtime/config/options.h"
 #include "runtime/device/philox.h"
 
 namespace meshwork {
 
 void from_config(const ConfigNode& node, CutFactor& factor) {
-  if (!node.is_sequence()) {
-    factor = node.as<double>();
-    return;
-  }
-  const auto two = node.as<std::vector<double>>();
-  if (two.size() != 2) node.fail("expected one number, or two, found {}", two.size());
-  std::tie(factor.low, factor.high) = std::minmax({two[0], two[1]});
+  factor = one_or_two_numbers<double, CutFactor>(node);
 }
 
 std::string to_text(const CutFactor& factor) {
@@ -70,9 +64,6 @@ class CutMixMixing final : public Mixing {
 
 SharedMixing CutMix(const CutMixOptions& options) {
   check_options("CutMix", options);
-  if (options.factor.low > options.factor.high) {
-    fail("CutMix: factor: {} is above {}", options.factor.low, options.factor.high);
-  }
   return std::make_shared<CutMixMixing>(options);
 }
 

@@ -9,6 +9,7 @@
 // blended: y = w y + (1 - w) y'.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -16,13 +17,14 @@
 
 namespace meshwork {
 
-/// Between which numbers a factor is drawn: one number stands for those from 0 on.
+/// Between which numbers a factor is drawn, in either order, as in Keras: one number stands for
+/// those from 0 on.
 struct CutFactor {
   static constexpr const char* expected = "a number, or a list of two";
   double low = 0, high = 1;
   CutFactor() = default;
   CutFactor(double most) : high(most) {}
-  CutFactor(double of_low, double of_high) : low(of_low), high(of_high) {}
+  CutFactor(double one, double other) : low(std::min(one, other)), high(std::max(one, other)) {}
 };
 void from_config(const ConfigNode& node, CutFactor& factor);
 [[nodiscard]] std::string to_text(const CutFactor& factor);
@@ -32,7 +34,7 @@ struct CutMixOptions {
   CutFactor factor;
 };
 
-/// Throws `Error` for factors that are not between 0 and 1, or of which the first is the larger one.
+/// Throws `Error` for factors that are not between 0 and 1.
 [[nodiscard]] SharedMixing CutMix(const CutMixOptions& options = {});
 
 }  // namespace meshwork
