@@ -287,7 +287,10 @@ std::string wrong_count(const CLI::App& asked, std::string_view text) {
     if (option->get_name() != name && !option->check_lname(name)) continue;
     const std::string value = value_of(*option);
     if (value.empty()) return fmt::format("{} takes no value", option->get_name());
-    if (value == name) return fmt::format("expected {}", option->get_type_name());
+    if (value == name) {
+      const std::string several = option->get_type_name();  // "A B" of an argument of two
+      return fmt::format("expected {}", several.empty() ? "one " + name : several);
+    }
     return text.find("At Most") == std::string_view::npos
                ? fmt::format("{}: {} is missing", name, value)
                : fmt::format("{} is given twice", name);

@@ -188,7 +188,13 @@ std::string title(const std::string& group, Form form) {
                                 : fmt::format(".SH \"{}\"\n", roff(group));
 }
 
-// What `name` names: a group, or one entry of a group.
+std::string written(const Entry& entry, Form form) {
+  return form == Form::markdown ? as_markdown(entry)
+         : form == Form::man    ? as_roff(entry)
+                                : as_text(entry);
+}
+
+// What `name` names: a group, one entry of a group, or a key of the configuration.
 std::string explained_name(const std::vector<Group>& all, const std::string& name, Form form) {
   std::vector<std::string> known;
   std::string text;
@@ -198,11 +204,15 @@ std::string explained_name(const std::vector<Group>& all, const std::string& nam
     for (const Entry& entry : group.entries) {
       known.insert(known.end(), entry.names.begin(), entry.names.end());
       if (group.name == name || std::count(entry.names.begin(), entry.names.end(), name) > 0) {
-        text += form == Form::markdown ? as_markdown(entry)
-                : form == Form::man    ? as_roff(entry)
-                                       : (text.empty() ? "" : "\n") + as_text(entry);
+        text += (form == Form::text && !text.empty() ? "\n" : "") + written(entry, form);
       }
     }
+  }
+  // Keys of the configuration that are no section with keys of their own: "augment", "mesh".
+  for (const OptionText& option : configuration_explained().options) {
+    known.push_back(option.name);
+    if (!text.empty() || option.name != name) continue;
+    text = written({{name}, {.options = {option}}}, form);
   }
   if (text.empty()) {
     fail("there is nothing called \"{}\"{}", name, did_you_mean(name, known));
