@@ -152,6 +152,10 @@ constexpr Absence all[] = {
      "augment: [{MixUp: {alpha: 0.2}}], a section beside the model: they mix samples and targets"},
     {"augmentation", ".seed", "draws follow from the seed of the run"},
     {"augmentation", ".data_format", "channels are last"},
+    {"augmentation",
+     "RandomFlip RandomTranslation RandomRotation RandomZoom RandomCrop RandomContrast "
+     "RandomBrightness GaussianNoise",
+     "it is a layer: one of the model's, which acts in training only"},
     {"layer", "AvgPool1D AvgPool2D AvgPool3D",
      "AveragePooling1D, AveragePooling2D and AveragePooling3D are the same"},
     {"layer", "MaxPool1D MaxPool2D MaxPool3D",

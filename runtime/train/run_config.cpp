@@ -73,6 +73,22 @@ bool are_classes_of(const Shape& prediction, Shape target) {
   return target == numbers;
 }
 
+// Why `one_hot` makes nothing of `target`, whose loss takes values of the shape `prediction`.
+std::string not_classes(Shape prediction, const Field& target, DataPart part) {
+  const std::string found = fmt::format("target \"{}\" of the {} has samples of the shape {}",
+                                        target.name, words_for(part), to_string(target.shape));
+  if (target.shape == prediction) {
+    return found + ", as its loss takes them; one_hot makes them of class numbers";
+  }
+  if (prediction.empty() || prediction.back() < 2) {
+    return found + ", and its loss takes one value, not one for each class";
+  }
+  const std::string taken = to_string(prediction);
+  prediction.back() = 1;
+  return fmt::format("{}; one_hot makes the shape {} of class numbers of the shape {}", found,
+                     taken, to_string(prediction));
+}
+
 // Reads all of `field`, or until `stop` is asked for, and throws for a value that is no class, or
 // no weight, where it has to be one.
 void check_values(const std::shared_ptr<const Source>& source, FeedField field,
@@ -400,28 +416,33 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part, const Opening& open
         "{}; planned with the shapes that the model and its loss expect", error.what()));
   }
   if (cache_ && source->readable()) source = cached(source);
-  return one_hot_ ? one_hot(std::move(source)) : source;
+  return one_hot_ ? one_hot(std::move(source), part) : source;
 }
 
-std::shared_ptr<const Source> RunConfig::one_hot(std::shared_ptr<const Source> source) const {
+std::shared_ptr<const Source> RunConfig::one_hot(std::shared_ptr<const Source> source,
+                                                 DataPart part) const {
   int field = source->feature_count();
   const int end = field + source->target_count();
   bool found = field == end || !source->readable() || !has_loss();
+  std::string reason =
+      "no target is a class number where a loss takes a value for each class; leave it out";
   for (std::size_t i = 0; i < outputs_.size() && field < end; ++i) {
     const SharedLoss& loss = outputs_[i].training.loss;
     if (!loss) continue;
     const Shape& batch = graph_->tensors[graph_->outputs[i]].shape;
     const Shape prediction(batch.begin() + 1, batch.end());
-    if (!is_integer(loss->target_type()) &&
-        are_classes_of(prediction, source->field(field).shape)) {
+    const Field& target = source->field(field);
+    const bool takes_values = !is_integer(loss->target_type());
+    if (takes_values && are_classes_of(prediction, target.shape)) {
       source = with_one_hot(std::move(source), field, prediction.back());
       found = true;
+    } else if (takes_values) {
+      reason = not_classes(prediction, target, part);
     }
     ++field;
   }
   if (!found) {
-    document_.find("data")->find("one_hot")->fail(
-        "no target is a class number where a loss takes a value for each class; leave it out");
+    document_.find("data")->find("one_hot")->fail("{}", reason);
   }
   return source;
 }

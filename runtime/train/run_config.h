@@ -203,7 +203,8 @@ class RunConfig {
   [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
   [[nodiscard]] ConfigNode node_of(DataPart part) const;
   /// `source` with vectors for the class numbers of targets, where losses take such.
-  [[nodiscard]] std::shared_ptr<const Source> one_hot(std::shared_ptr<const Source> source) const;
+  [[nodiscard]] std::shared_ptr<const Source> one_hot(std::shared_ptr<const Source> source,
+                                                      DataPart part) const;
   /// What the model and its losses expect of `part`.
   [[nodiscard]] std::shared_ptr<const Source> stated(DataPart part) const;
   /// By their names, of a model that has several outputs: those with a loss, if some have one. Else

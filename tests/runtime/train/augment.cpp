@@ -112,6 +112,7 @@ std::string message(const std::string& text) {
   try {
     const RunConfig config(parse_config(text, "run.yaml", {}), catalog);
     const auto source = config.open(DataPart::train);
+    if (config.has(DataPart::validation)) (void)config.open(DataPart::validation);
     config.check_data(*source, DataPart::train, config.mesh_shape(1), Mode::train);
   } catch (const Error& error) {
     return error.what();
@@ -199,8 +200,41 @@ TEST_CASE("what cannot be mixed is an error at the section") {
              Contains("expected one number, or two, found 3"));
   CHECK_THAT(message(written({.augment = "[{MixUp: {seed: 4}}]"})),
              Contains("there is no option \"seed\": draws follow from the seed of the run"));
+  CHECK_THAT(message(written({.augment = "[RandomFlip]"})),
+             Contains("augment[0]: there is no augmentation \"RandomFlip\": it is a layer"));
   CHECK_THAT(message(written({.first = "MixUp"})),
              Contains("there is no layer \"MixUp\": augment:"));
+}
+
+TEST_CASE("targets that one_hot makes nothing of are told with their shapes") {
+  using Catch::Contains;
+  const auto error = [](const std::string& train, const std::string& validation, int units) {
+    const auto part = [](const std::string& name, const std::string& targets) {
+      return "\n  " + name +
+             ": {kind: synthetic, rows: 20, features: {kind: normal, shape: [4]}, targets: {" +
+             targets + "}}";
+    };
+    return message("data:" + part("train", train) + part("validation", validation) +
+                   "\n  one_hot: true\n  batch_size: 5\nmodel:\n  input: [4]\n  layers:\n    "
+                   "- Dense: {units: " +
+                   std::to_string(units) +
+                   ", activation: softmax}\nloss: MeanSquaredError\noptimizer: sgd\n");
+  };
+  const std::string numbers = "kind: classes, classes: 3";
+  const auto values = [](int count) {
+    return "kind: normal, shape: [" + std::to_string(count) + "]";
+  };
+  CHECK(error(numbers, numbers, 3) == "");
+  CHECK_THAT(
+      error(values(5), numbers, 3),
+      Contains("data.one_hot: target \"targets\" of the training data has samples of the shape "
+               "(5); one_hot makes the shape (3) of class numbers of the shape (1)"));
+  CHECK_THAT(error(values(3), numbers, 3),
+             Contains("of the training data has samples of the shape (3), as its loss takes them"));
+  CHECK_THAT(error(numbers, values(3), 3),
+             Contains("of the validation data has samples of the shape (3), as its loss takes"));
+  CHECK_THAT(error(values(2), numbers, 1),
+             Contains("of the shape (2), and its loss takes one value, not one for each class"));
 }
 
 TEST_CASE("a plan shows the values of mixed batches as float32") {
