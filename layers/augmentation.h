@@ -5,6 +5,7 @@
 // the global batch. No variables. All throw `Error`, when called, for inputs that are no images.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -36,10 +37,14 @@ struct ContrastFactor {
   ContrastFactor(float of_less, float of_more) : less(of_less), more(of_more) {}
 };
 
-/// The darkest and the brightest value that images have: `.value_range = {0, 1}`.
+/// The darkest and the brightest value that images have, in either order, as in Keras:
+/// `.value_range = {0, 1}`.
 struct ImageRange {
   static constexpr const char* expected = "a list of two numbers";
   float darkest = 0, brightest = 255;
+  ImageRange() = default;
+  ImageRange(float one, float other)
+      : darkest(std::min(one, other)), brightest(std::max(one, other)) {}
 };
 
 enum class FlipMode : std::uint8_t { horizontal_and_vertical, horizontal, vertical };

@@ -308,7 +308,7 @@ TEST_CASE("configurations give factors, ranges and sizes as programs do") {
   check("RandomBrightness: {name: l, factor: [0.25, -0.5], value_range: [1, -1]}",
         RandomBrightness({.name = "l", .factor = {-0.5f, 0.25f}, .value_range = {-1, 1}}));
   check("RandomContrast: {name: l, factor: 0.5, value_range: [-1, 1]}",
-        RandomContrast({.name = "l", .factor = {0.5f, 0.5f}, .value_range = {-1, 1}}));
+        RandomContrast({.name = "l", .factor = {0.5f, 0.5f}, .value_range = {1, -1}}));
   check("RandomRotation: {name: l, factor: 0.25}",
         RandomRotation({.name = "l", .factor = {-0.25f, 0.25f}}));
   check("Resizing: {height: 4, width: 9, interpolation: nearest, crop_to_aspect_ratio: true}",
