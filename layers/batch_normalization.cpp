@@ -42,10 +42,10 @@ SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
           fail("expected an input of at least two dimensions, batch and channels, found shape {}",
                to_string(shape));
         }
-        if (builder.mask(x) >= 0) {
+        if (builder.mask(x) >= 0 && builder.trainable()) {
           fail(
-              "its input has places that are masked, which its statistics would count; "
-              "LayerNormalization takes none from other places");
+              "its input has places that are masked, which its statistics would count; freeze it "
+              "(trainable: false), or take LayerNormalization, which has none of other places");
         }
         const Shape channels{shape.back()};
         std::vector<TensorId> operands{x};

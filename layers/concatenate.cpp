@@ -2,10 +2,12 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "collectives/error.h"
 #include "layers/layer_of.h"
 #include "runtime/graph/operations/concatenate.h"
+#include "runtime/graph/operations/pair.h"
 
 namespace meshwork {
 
@@ -31,9 +33,31 @@ SharedLayer Concatenate(ConcatenateOptions options) {
           fail("`axis` is {}, but inputs of shape {} have dimensions 0 to {}", of.axis,
                to_string(shape), count - 1);
         }
-        return builder.apply(
-            std::make_unique<ConcatenateOperation>(static_cast<int>(inputs.size()), dimension),
-            {inputs.begin(), inputs.end()});
+        const auto joined = [&](std::vector<TensorId> parts) {
+          const auto count = static_cast<int>(parts.size());
+          return builder.apply(std::make_unique<ConcatenateOperation>(count, dimension),
+                               std::move(parts));
+        };
+        const TensorId y = joined({inputs.begin(), inputs.end()});
+        // Of places that are joined the masks are; of features, what no mask leaves out counts.
+        std::vector<TensorId> masks;
+        for (const TensorId x : inputs) {
+          if (builder.mask(x) >= 0) masks.push_back(builder.mask(x));
+        }
+        if (masks.empty()) return y;
+        const auto masked = static_cast<int>(builder.shape(masks.front()).size());
+        if (dimension >= masked) {
+          TensorId mask = masks.front();
+          for (const TensorId other : masks) {
+            if (other == mask) continue;
+            mask = builder.apply(std::make_unique<PairOperation>(PairFunction::product),
+                                 {mask, other});
+          }
+          builder.set_mask(y, mask);
+        } else if (masks.size() == inputs.size()) {
+          builder.set_mask(y, joined(masks));
+        }
+        return y;
       });
 }
 

@@ -46,6 +46,10 @@ TensorId embed(const Options& of, LayerBuilder& builder, TensorId x) {
   const TensorId table = table_of(of, builder, "embeddings", {of.input_dim, of.output_dim});
   const TensorId y = builder.apply(std::make_unique<EmbeddingOperation>(of.input_dim), {x, table});
   if (of.mask_zero) {
+    if (builder.shape(x).size() < 2) {
+      fail("mask_zero: expected sequences of numbers, of shape (batch, length), found {}",
+           to_string(builder.shape(x)));
+    }
     const MaskOptions mask{.type = ElementType::int32, .dimensions = builder.shape(x).size()};
     builder.set_mask(y, builder.apply(std::make_unique<MaskOperation>(mask), {x}));
   }
@@ -62,6 +66,7 @@ TensorId reverse(const ReversibleEmbeddingOptions& of, LayerBuilder& builder, Te
                      : table_of(of, builder, "reverse_embeddings", {of.output_dim, of.input_dim});
   TensorId y =
       builder.apply(std::make_unique<ContractionOperation>(equation + letters), {x, table});
+  builder.set_mask(y, -1);  // as in Keras
   if (of.logit_soft_cap == 0) return y;
   y = builder.apply(std::make_unique<AffineOperation>(1 / of.logit_soft_cap, 0.0f), {y});
   y = builder.apply(make_activation(Activation::tanh), {y});

@@ -39,7 +39,7 @@ struct ReversibleEmbeddingOptions {
 };
 
 /// Both ways: called on numbers, as Embedding; called on vectors x (batch, ..., output_dim), their
-/// products with all rows of the table, (batch, ..., input_dim)
+/// products with all rows of the table, (batch, ..., input_dim), without a mask
 /// (keras.io/api/layers/core_layers/reversible_embedding). Variables: `embeddings` (input_dim,
 /// output_dim), and without `tie_weights` `reverse_embeddings` (output_dim, input_dim).
 [[nodiscard]] SharedLayer ReversibleEmbedding(ReversibleEmbeddingOptions options);

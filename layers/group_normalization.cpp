@@ -58,7 +58,9 @@ TensorId normalized_groups(LayerBuilder& builder, TensorId x, std::int64_t group
                         .row_dimensions = 2, .scale = false, .center = false, .epsilon = epsilon}),
                     {y});
   if (places > 0) y = builder.apply(std::make_unique<PermuteOperation>(back), {y});
-  return builder.apply(std::make_unique<ReshapeOperation>(sample), {y});
+  y = builder.apply(std::make_unique<ReshapeOperation>(sample), {y});
+  builder.set_mask(y, builder.mask(x));  // groups stood before places
+  return y;
 }
 
 void check_channels(const Shape& shape) {

@@ -11,8 +11,8 @@ namespace meshwork {
 template <class Visitor>
 void describe(MaskingOptions& options, Visitor& option) {
   option.about(
-      "its input; places of one value throughout do not count for attention, means over places, "
-      "losses and metrics");
+      "its input; a place whose features all equal mask_value does not count for attention, means "
+      "over places, losses and metrics");
   describe_name(options, option);
   option("mask_value", options.mask_value, finite, "the value");
 }

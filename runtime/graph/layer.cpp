@@ -332,7 +332,9 @@ TensorId LayerBuilder::apply(std::unique_ptr<Operation> operation, std::vector<T
 TensorId LayerBuilder::mask_of_output(const Operation& operation,
                                       const std::vector<TensorId>& inputs) {
   const auto is_masked = [&](TensorId input) { return mask(input) >= 0; };
-  if (std::ranges::none_of(inputs, is_masked)) return -1;
+  if (std::ranges::none_of(inputs, is_masked) || operation.output_values() == ValueKind::mask) {
+    return -1;
+  }
   std::vector<Shape> shapes;
   for (const TensorId input : inputs) shapes.push_back(shape(input));
   const Rule rule = operation.rule(shapes);
@@ -343,7 +345,7 @@ TensorId LayerBuilder::mask_of_output(const Operation& operation,
     if (mask(inputs[i]) < 0) return -1;  // all of it counts
     const std::string letters = rule.inputs[i].substr(0, shape(mask(inputs[i])).size());
     if ((!masks.empty() && letters != masked) || !rule.output.starts_with(letters) ||
-        letters.find_first_of(rule.windows) != std::string::npos) {
+        letters.find_first_of(rule.windows + rule.whole) != std::string::npos) {
       return -1;
     }
     masked = letters;

@@ -156,9 +156,9 @@ class LayerBuilder {
   /// The variable `name` of the layer being built, frozen if the layer is; made at the layer's
   /// first call, shared by later ones. A layer of several parts names them: "query/kernel".
   [[nodiscard]] TensorId variable(const std::string& name, VariableOptions options);
-  /// Appends an operation of the layer being built. The output has the mask of the inputs, if they
-  /// have one whose dimensions are those of the output: the same letters in the rule, without
-  /// windows. Of masks that differ, what one counts counts, as in Keras's merging layers.
+  /// Appends an operation of the layer being built. The output has the mask of the inputs, if each
+  /// has one of dimensions that the output begins with: by the same letters, which are neither whole
+  /// nor windows. Of masks that differ, what one counts counts, as in Keras's merging layers.
   [[nodiscard]] TensorId apply(std::unique_ptr<Operation> operation, std::vector<TensorId> inputs);
   /// The mask of a tensor (operations/mask.h), or -1.
   [[nodiscard]] TensorId mask(TensorId tensor) const { return graph_->tensors[tensor].mask; }

@@ -1,6 +1,7 @@
 #include "runtime/train/objective.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "collectives/error.h"
@@ -72,9 +73,10 @@ namespace {
 
 // Which rows of an output count.
 struct CountedRows {
-  TensorId mask = -1;   // -1: all
-  TensorId count = -1;  // how many that are
-  int counted_by = -1;  // the place of that sum in Objective::measured
+  TensorId mask = -1;                        // -1: all
+  TensorId count = -1;                       // how many that are
+  int counted_by = -1;                       // the place of that sum in Objective::measured
+  std::optional<std::int64_t> ignored = {};  // the class of which they are not
 };
 
 // An output that has a loss, and what its comparison with a target takes.
@@ -83,8 +85,9 @@ struct ComparedOutput {
   std::string name;
   TensorId prediction = -1;
   TensorId target = -1;
-  Shape predicted, expected;  // of a batch
-  CountedRows counted = {};   // by the loss
+  Shape predicted, expected;                 // of a batch
+  CountedRows counted = {};                  // by the loss
+  std::optional<std::int64_t> ignored = {};  // by the loss
 };
 
 // The mask of the rows of an output, or -1.
@@ -156,7 +159,12 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
     objective.targets.push_back(output.target);
     objective.target_classes.push_back(
         output.training->loss->target_classes(output.predicted, output.expected));
-    objective.ignored_classes.push_back(output.training->loss->ignored_class());
+    output.counted.mask = mask_of_rows(*graph, output);
+    output.ignored = output.training->loss->ignored_class();
+    if (!output.ignored && output.counted.mask >= 0 && objective.target_classes.back() > 0) {
+      output.ignored = -1;  // as which padding may be labelled
+    }
+    objective.ignored_classes.push_back(output.ignored);
   }
   if (data.weights) {
     objective.weights = add_fed(*data.weights, ElementType::float32, std::string(weights_name));
@@ -179,15 +187,19 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
     return add(output, std::move(operation), std::move(inputs), path, name);
   };
   // What `measured` counts of the rows that `base` does.
-  std::map<std::pair<TensorId, std::optional<std::int64_t>>, CountedRows> known;  // by target
+  using Counted = std::tuple<TensorId, std::optional<std::int64_t>, TensorId, Shape>;
+  std::map<Counted, CountedRows> known;  // by mask, ignored class, target of that, and rows
   const auto count_rows = [&](const ComparedOutput& output, const CountedRows& base,
-                              const Metric& measured, std::string_view path) {
-    const std::optional<std::int64_t> ignored = measured.ignored_class();
-    if (!ignored && (base.mask < 0 || base.count >= 0)) return base;
-    const auto [at, added] = known.try_emplace({output.target, ignored}, base);
+                              std::optional<std::int64_t> ignored, std::string_view path) {
+    if (base.count >= 0 ? !ignored || ignored == base.ignored : !ignored && base.mask < 0) {
+      return base;
+    }
+    const Shape rows = shape_of_rows(output.predicted);
+    const auto [at, added] =
+        known.try_emplace({base.mask, ignored, ignored ? output.target : -1, rows}, base);
     if (!added) return at->second;
     CountedRows& counted = at->second;
-    const Shape rows = shape_of_rows(output.predicted);
+    counted.ignored = ignored;
     if (ignored) {
       const MaskOptions options{.type = ElementType::int32,
                                 .value = static_cast<double>(*ignored),
@@ -229,7 +241,7 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
   add_log("loss", Better::lower);
   for (ComparedOutput& output : compared) {
     const Loss& loss = *output.training->loss;
-    output.counted = count_rows(output, {.mask = mask_of_rows(*graph, output)}, loss, "loss");
+    output.counted = count_rows(output, output.counted, output.ignored, "loss");
     const CountedRows& counted = output.counted;
     const TensorId target = target_for(output, counted, loss, "loss");
     std::optional<TensorId> weights = objective.weights;
@@ -261,7 +273,9 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
       inputs.push_back(*weights);
       operation = loss.weighted_operation(output.predicted, output.expected,
                                           graph->tensors[*weights].shape);
-      if (!operation) fail("the loss \"{}\" takes no weights of samples or classes", loss.name());
+      if (!operation) {
+        fail("the loss \"{}\" takes no weights of samples or classes, and no mask", loss.name());
+      }
     } else {
       operation = loss.operation(output.predicted, output.expected);
     }
@@ -274,7 +288,7 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
   for (const ComparedOutput& output : compared) {
     check_metric_names(output.training->metrics);
     for (const SharedMetric& metric : output.training->metrics) {
-      CountedRows counted = count_rows(output, output.counted, *metric, "metrics");
+      CountedRows counted = count_rows(output, output.counted, metric->ignored_class(), "metrics");
       const TensorId target = target_for(output, counted, *metric, "metrics");
       std::vector<TensorId> inputs{output.prediction, target};
       std::unique_ptr<Operation> operation;

@@ -136,14 +136,15 @@ struct ClassComparisonSpec {
 };
 
 /// How the class of a row is read from its target: a class number; the lowest of the classes with
-/// the largest of given weights; or 1 for a target above 0.5, else 0. Of none, all weigh 1.
+/// the largest of given weights; or 1 for a target above 0.5, else 0. `none`: rows have no class and
+/// weigh 1.
 enum class RowClass : std::uint8_t { none, number, largest, binary };
 
 /// y (rows) = the weight in `table` of the class of each row, times the row's weight if rows have
 /// weights (ClassColumns), and 0 where a mask does not count the row (masks.h), if there is one;
-/// classes behind the table weigh 1. With a mask y is multiplied by rows_in_all / n, or by 0 where
-/// n (float64 scalar), of how many rows count, is 0. Targets are (rows, columns), int32 for numbers,
-/// else float32. Operands: [target, of a class], [weights], [mask, n], y.
+/// classes behind the table weigh 1. With a mask y is multiplied by rows_in_all / n, where n (float64
+/// scalar) is the number of rows that count; if it is 0, y is 0. Targets are (rows, columns), int32
+/// for numbers, else float32. Operands: [target, unless rows have no class], [weights], [mask, n], y.
 struct RowWeightSpec {
   std::int64_t rows = 0, columns = 1;
   RowClass of_row = RowClass::number;

@@ -1,7 +1,7 @@
 // Masks: which places of a tensor count.
 //
-// A mask is float32 of the leading dimensions of the tensor that it belongs to, 1 where that counts
-// and 0 where it does not. Layers make masks (Embedding with `mask_zero`, Masking), tensors carry
+// A mask is float32 and has the first dimensions of its tensor: 1 for a place that counts, else 0.
+// Layers make masks (Embedding with `mask_zero`, Masking), tensors carry
 // them along (GraphTensor::mask), and attention, means over places, losses and metrics read them. No
 // gradient goes through a mask.
 //
@@ -30,6 +30,16 @@ namespace meshwork {
   return count;
 }
 
+/// Throws `Error` unless `mask` is the shape of a mask of `tensor`.
+inline void check_mask(const Shape& tensor, const Shape& mask) {
+  if (!mask.empty() && mask.size() <= tensor.size() &&
+      std::equal(mask.begin(), mask.end(), tensor.begin())) {
+    return;
+  }
+  fail("expected a mask of the first dimensions of {}, found {}", to_string(tensor),
+       to_string(mask));
+}
+
 struct MaskOptions {
   ElementType type = ElementType::float32;  // of what is masked
   double value = 0;                         // what has it everywhere does not count
@@ -45,12 +55,13 @@ class MaskOperation final : public Operation {
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, options_.masked ? 2 : 1);
     const auto dimensions = static_cast<std::ptrdiff_t>(options_.dimensions);
-    if (inputs[0].size() < options_.dimensions || inputs.back().size() < 1 ||
-        (options_.masked && inputs[1].size() > options_.dimensions)) {
-      fail("expected what has {} dimensions or more, found shape {}", dimensions,
+    if (inputs[0].size() < options_.dimensions) {
+      fail("expected a tensor of {} dimensions or more, found shape {}", dimensions,
            to_string(inputs[0]));
     }
-    return {inputs[0].begin(), inputs[0].begin() + dimensions};
+    const Shape rows(inputs[0].begin(), inputs[0].begin() + dimensions);
+    if (options_.masked) check_mask(rows, inputs[1]);
+    return rows;
   }
   ElementType output_type(std::span<const ElementType> inputs) const override {
     if (inputs[0] != options_.type) {
@@ -102,6 +113,7 @@ class MaskedRowsOperation final : public Operation {
   std::string kind() const override { return "masked"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 2);
+    check_mask(inputs[0], inputs[1]);
     return inputs[0];
   }
   Rule rule(std::span<const Shape> inputs) const override {

@@ -49,13 +49,15 @@ class RowWeightsOperation final : public Operation {
     const Shape& of = has_target() ? inputs[0] : *longest;
     Shape rows(of.begin(), of.begin() + static_cast<std::ptrdiff_t>(dimensions_));
     if (weighted_) check_weights_of_rows(rows, inputs[weights_]);
+    if (masked_) check_mask(rows, inputs[mask_]);
     return rows;
   }
 
   ElementType output_type(std::span<const ElementType> inputs) const override {
     const ElementType target =
         of_row_ == RowClass::number ? ElementType::int32 : ElementType::float32;
-    if (inputs[0] != target || (weighted_ && inputs[weights_] != ElementType::float32) ||
+    if ((has_target() && inputs[0] != target) ||
+        (weighted_ && inputs[weights_] != ElementType::float32) ||
         (masked_ &&
          (inputs[mask_] != ElementType::float32 || inputs.back() != ElementType::float64))) {
       fail("expected targets of {}, weights and a mask of float32, and a count of float64",
@@ -158,6 +160,7 @@ class MaskedClassOperation final : public Operation {
   std::string kind() const override { return "masked_class"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 2);
+    check_mask(inputs[0], inputs[1]);
     return inputs[0];
   }
   ElementType output_type(std::span<const ElementType> inputs) const override {

@@ -11,9 +11,12 @@
 //
 // Some rows may not count: those that the mask of an output leaves out (operations/mask.h), and,
 // where targets are class numbers, those of a class that is ignored. What the loss of an output
-// leaves out, its metrics do as well. To class numbers such a row is of no class, others weigh it
-// by 0. Means are over the rows that count, whose number is a sum of the graph too, and 0 where
-// there are none. A metric that takes neither, such as a precision, counts all rows, as in Keras.
+// leaves out, its metrics do as well. Metrics of class numbers find class -1 there, which is none;
+// other means weigh the row by 0. Means are over the rows that count, whose number is a sum of the
+// graph too, and 0 where there are none. A metric of several sums of values, such as a precision,
+// counts all rows, as in Keras.
+//
+// A masked output takes -1 for a class number, as which padding may be labelled; it counts nowhere.
 //
 // The operation has the inputs (prediction, target) and a float64 scalar as its output. It is
 // planned like any other: its sum is partial over every axis that splits rows, and complete over

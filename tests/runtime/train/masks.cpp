@@ -17,6 +17,7 @@
 #include "layers/embedding.h"
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
+#include "layers/group_normalization.h"
 #include "layers/layer_normalization.h"
 #include "layers/multi_head_attention.h"
 #include "layers/permute.h"
@@ -27,6 +28,7 @@
 #include "runtime/train/metrics/accuracy.h"
 #include "runtime/train/metrics/binary_accuracy.h"
 #include "runtime/train/metrics/confusion_metrics.h"
+#include "runtime/train/objective.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
@@ -165,11 +167,16 @@ struct Texts {
       }
     }
   }
-  [[nodiscard]] std::shared_ptr<const Source> source(bool sequences) const {
-    return std::make_shared<ArraySource>(std::vector<Array>{
-        Array("x", tokens, {samples, padded}),
-        sequences ? Array("t", of_sequences, {samples}, FieldRole::target)
-                  : Array("t", of_places, {samples, padded}, FieldRole::target)});
+  [[nodiscard]] std::shared_ptr<const Source> source(bool sequences, bool weighted = false) const {
+    std::vector<Array> arrays{Array("x", tokens, {samples, padded}),
+                              sequences
+                                  ? Array("t", of_sequences, {samples}, FieldRole::target)
+                                  : Array("t", of_places, {samples, padded}, FieldRole::target)};
+    if (weighted) {
+      arrays.emplace_back("w", random_floats(samples, 5, 0.25, 3), Shape{samples},
+                          FieldRole::weight);
+    }
+    return std::make_shared<ArraySource>(std::move(arrays));
   }
 };
 
@@ -273,28 +280,52 @@ TEST_CASE("padding that is longer changes no prediction, no loss and no step") {
   }
 }
 
-TEST_CASE("an ignored class and a mask leave out what either does") {
+TEST_CASE("an ignored class, a mask and weights leave out and weigh what each does") {
   DeviceMesh mesh({{"data", -1}});
   Texts texts(length);
-  for (std::size_t i = 0; i < texts.tokens.size(); i += 5) texts.of_places[i] = -7;
+  const std::int32_t ignored = GENERATE(-1, -7);
+  for (std::size_t i = 0; i < texts.tokens.size(); i += 5) texts.of_places[i] = ignored;
+  const ClassWeights class_weight = GENERATE(ClassWeights(), ClassWeights{{0, 2.5}, {3, 0.5}});
+  const bool weighted = GENERATE(false, true);
   const auto train = [&](bool masks) {
     Texts read = texts;
-    // Without a mask of rows, the loss ignores what padding stands for as well.
+    // Without a mask of rows, the loss ignores what padding is labelled as too.
     for (std::size_t i = 0; i < read.tokens.size(); ++i) {
-      if (!masks && read.tokens[i] == 0) read.of_places[i] = -7;
+      if (read.tokens[i] == 0 && (!masks || ignored == -1)) read.of_places[i] = ignored;
     }
     const auto x = Input({length}, "", ElementType::int32);
-    auto y = Embedding(
+    const auto y = Embedding(
         {.name = "tokens", .input_dim = vocabulary, .output_dim = width, .mask_zero = masks})(x);
     Model model(x, Dense({.name = "classes", .units = 4})(y), spread_over(mesh), {.seed = 3});
-    model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true, .ignore_class = -7}),
-                   .optimizer = SGD({.learning_rate = 0.5}),
-                   .metrics = {Accuracy()}});
-    const History history = model.fit(
-        read.source(false), {.epochs = 2, .batch_size = batch, .verbose = Verbosity::silent});
+    // A masked output takes -1 for no class, whether its loss says so or not.
+    const bool said = !masks || ignored != -1;
+    model.compile(
+        {.loss = SparseCategoricalCrossentropy(
+             {.from_logits = true,
+              .ignore_class = said ? std::optional<std::int64_t>(ignored) : std::nullopt}),
+         .optimizer = SGD({.learning_rate = 0.5}),
+         .metrics = {Accuracy()}});
+    FitOptions options{.epochs = 2, .batch_size = batch, .verbose = Verbosity::silent};
+    options.class_weight = class_weight;
+    const History history = model.fit(read.source(false, weighted), options);
     return std::tuple{history.at("loss"), history.at("accuracy"), variables_of(model)};
   };
   CHECK(train(true) == train(false));
+}
+
+TEST_CASE("outputs of one mask count its places once") {
+  const auto x = Input({length, features});
+  const auto y = Masking()(x);
+  const auto loss = MeanSquaredError();
+  const Graph graph =
+      make_graph({x}, {Dense({.name = "a", .units = 1})(y), Dense({.name = "b", .units = 2})(y)});
+  const Objective objective =
+      with_objective(graph, {{.loss = loss, .metrics = {MeanAbsoluteError()}}, {.loss = loss}},
+                     {.targets = {{length, 1}, {length, 2}}});
+  const auto counts = std::ranges::count_if(
+      objective.graph->operations,
+      [](const GraphOperation& operation) { return operation.operation->kind() == "mask_count"; });
+  CHECK(counts == 1);
 }
 
 TEST_CASE("a mask goes with the letters of its places, and ends where they do") {
@@ -314,6 +345,10 @@ TEST_CASE("a mask goes with the letters of its places, and ends where they do") 
   CHECK(is_masked(MultiHeadAttention({.num_heads = 1, .key_dim = 2})(masked)));
   CHECK(is_masked(MultiHeadAttention({.num_heads = 1, .key_dim = 2})({masked, x})));
   CHECK_FALSE(is_masked(MultiHeadAttention({.num_heads = 1, .key_dim = 2})({x, masked})));
+  CHECK(is_masked(GroupNormalization({.groups = 3})(masked)));
+  CHECK(is_masked(Concatenate()({masked, x})));
+  CHECK(is_masked(Concatenate({.axis = 1})({masked, Masking({.mask_value = 2})(x)})));
+  CHECK_FALSE(is_masked(Concatenate({.axis = 1})({masked, x})));
   CHECK_FALSE(is_masked(Add()({masked, x})));
   CHECK_FALSE(is_masked(Flatten()(masked)));
   CHECK_FALSE(is_masked(Permute({.dims = {2, 1}})(masked)));
@@ -333,6 +368,29 @@ TEST_CASE("of masks that differ, what one counts counts in a sum") {
   // The mean is multiplied by a rounded square root, twice.
   const std::vector<float> means = model.predict(source, {.batch_size = 3});
   CHECK(difference(means, std::vector<float>{4, 4, 2}, 1e-6) == "");
+}
+
+TEST_CASE("masks of places that are joined are joined") {
+  DeviceMesh mesh({{"data", -1}});
+  const auto x = Input({2, 1}), z = Input({1, 1});
+  const auto joined = Concatenate({.axis = 1})({Masking()(x), Masking()(z)});
+  Model model({x, z}, {GlobalAveragePooling1D()(joined)}, spread_over(mesh));
+  const auto source = std::make_shared<ArraySource>(
+      std::vector<Array>{Array("x", std::vector<float>{0, 3, 0, 0, 2, 0}, {3, 2, 1}),
+                         Array("z", std::vector<float>{5, 4, 0}, {3, 1, 1})});
+  const std::vector<float> means = model.predict(source, {.batch_size = 3});
+  CHECK(difference(means, std::vector<float>{4, 4, 2}, 1e-6) == "");
+}
+
+TEST_CASE("the way back to numbers has no mask, as in Keras") {
+  const auto x = Input({length}, "", ElementType::int32);
+  const auto table = ReversibleEmbedding({.input_dim = 5, .output_dim = 3, .mask_zero = true});
+  const Graph graph = make_graph({x}, {table(table(x))});
+  CHECK(graph.tensors[graph.outputs.front()].mask < 0);
+  CHECK_THROWS_WITH(
+      Embedding({.name = "e", .input_dim = 5, .output_dim = 3, .mask_zero = true})(
+          Input({}, "", ElementType::int32)),
+      Catch::Contains("e: mask_zero: expected sequences of numbers, of shape (batch, length)"));
 }
 
 TEST_CASE("statistics of a batch are refused where places are masked") {
