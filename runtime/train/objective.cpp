@@ -60,9 +60,11 @@ std::string mismatch_of(const Graph& model, TensorId output, const OutputTrainin
   for (const SharedMetric& metric : training.metrics) {
     if (taken == Predictions::logits && metric->predictions(shape) == Predictions::probabilities) {
       return fmt::format(
-          "the loss takes \"{}\" for logits, but the metric {} takes it for probabilities; end the "
-          "model with a sigmoid, or give the metric what suits logits (from_logits: true, or a "
-          "threshold)",
+          "the loss takes \"{}\" for logits, but the metric {} takes it for probabilities; give "
+          "the "
+          "metric what suits logits (from_logits: true, or a threshold of 0), or end the model "
+          "with "
+          "a softmax (of classes) or a sigmoid (of yes or no), and set from_logits: false",
           path, metric->name());
     }
   }

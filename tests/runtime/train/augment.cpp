@@ -13,7 +13,9 @@
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
+#include "layers/identity.h"
 #include "layers/pages.h"
+#include "layers/pooling.h"
 #include "layers/rescaling.h"
 #include "runtime/config/load.h"
 #include "runtime/data/cut_mix.h"
@@ -21,6 +23,7 @@
 #include "runtime/data/views.h"
 #include "runtime/pages.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
+#include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "runtime/train/run_config.h"
@@ -204,6 +207,26 @@ TEST_CASE("what cannot be mixed is an error at the section") {
              Contains("augment[0]: there is no augmentation \"RandomFlip\": it is a layer"));
   CHECK_THAT(message(written({.first = "MixUp"})),
              Contains("there is no layer \"MixUp\": augment:"));
+}
+
+TEST_CASE("masks of another size than their images are not cut, and weights of places not mixed") {
+  const auto x = Input({4, 4, 1});
+  const auto objective_of = [&](const SymbolicTensor& y, const Shape& target,
+                                std::optional<Shape> weights) {
+    return with_objective(make_graph({x}, {y}), {{.loss = MeanSquaredError()}},
+                          {.targets = {target}, .weights = std::move(weights)});
+  };
+  const Objective half = objective_of(MaxPooling2D()(x), {2, 2, 1}, std::nullopt);
+  CHECK_NOTHROW(check_augment({MixUp()}, half));
+  CHECK_THROWS_WITH(
+      check_augment({CutMix()}, half),
+      "CutMix cuts images, and \"target\" of shape (2, 2, 1) is not of the same height "
+      "and width; a target is a mask of the image's size, or values of the whole");
+  const Objective weighted = objective_of(Identity()(x), {4, 4, 1}, Shape{4, 4});
+  CHECK_THROWS_WITH(check_augment({MixUp()}, weighted),
+                    "MixUp mixes samples, but not their weights, of which each has (4, 4); one is "
+                    "expected");
+  CHECK_NOTHROW(check_augment({CutMix()}, objective_of(Identity()(x), {4, 4, 1}, Shape{})));
 }
 
 TEST_CASE("targets that one_hot makes nothing of are told with their shapes") {
