@@ -223,9 +223,7 @@ void check_weights_of_rows(const Shape& rows, const Shape& weights) {
     return;
   }
   fail("expected a weight for each sample, of shape {}{}, found {}", to_string(Shape{rows.front()}),
-       rows.size() > 1
-           ? fmt::format(", or for rows or the first of their dimensions, {}", to_string(rows))
-           : "",
+       rows.size() > 1 ? fmt::format(", or for each row, of shape {}", to_string(rows)) : "",
        to_string(weights));
 }
 
