@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/options.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/config/catalog.h"
+#include "runtime/config/extension.h"
 #include "runtime/data/array.h"
 #include "runtime/data/hdf5.h"
 #include "runtime/data/idx.h"

@@ -42,6 +42,14 @@ RunConfig read_same_run(const Communicator& ranks, const CommandLine& line) {
   std::optional<RunConfig> config;
   together(ranks, [&] { config.emplace(read_run(line)); });
   require_same_settings(ranks, entries_of(config->document()), "the configuration");
+  Settings libraries;
+  together(ranks, [&] {
+    for (const std::string& file : config->extensions()) {
+      libraries.push_back(setting(std::filesystem::path(file).filename().string(),
+                                  fmt::format("{:016x}", hash_of_file(file))));
+    }
+  });
+  require_same_settings(ranks, libraries, "the bytes of extensions");
   return std::move(*config);
 }
 

@@ -17,6 +17,7 @@
 //     optimizer: sgd
 #pragma once
 
+#include <any>
 #include <functional>
 #include <map>
 #include <memory>
@@ -57,16 +58,25 @@ class Catalog {
   template <class Value>
   using Entries = std::map<std::string, CatalogEntry<Value>>;
 
-  /// Throws `Error` if the kind has a class of that name already, or the name does not begin with a
-  /// capital letter, by which configurations tell classes from options.
+  /// Throws `Error` if the kind has a class that is called so already, by this name or a short one,
+  /// or the name does not begin with a capital letter, by which configurations tell classes from
+  /// options.
   template <class Value>
   void enter(CatalogEntry<Value> entry) {
     check_class_name(KindOf<Value>::word, entry.class_name);
+    std::vector<std::string> names = entry.short_names;
+    names.push_back(entry.class_name);
+    for (const std::string& name : names) {
+      if (const CatalogEntry<Value>* const other = find<Value>(name)) {
+        fail("there are two {} classes \"{}\"{}", KindOf<Value>::word, name,
+             other->class_name == entry.class_name
+                 ? ""
+                 : fmt::format(": {} and {}", other->class_name, entry.class_name));
+      }
+    }
     const std::string name = entry.class_name;
     described_[KindOf<Value>::word][name] = {entry.short_names, entry.explain};
-    if (!entries_of<Value>().try_emplace(name, std::move(entry)).second) {
-      fail("there are two {} classes \"{}\"", KindOf<Value>::word, name);
-    }
+    entries_of<Value>().emplace(name, std::move(entry));
   }
 
   /// A class that `make` makes of its described options (options.h), which are `initial` where
@@ -93,8 +103,7 @@ class Catalog {
 
   /// The shared libraries that it has classes of (extension.h), by their absolute paths.
   [[nodiscard]] const std::set<std::string>& extensions() const { return extensions_; }
-  /// Notes one. False if it is there.
-  bool add_extension(const std::string& path) { return extensions_.insert(path).second; }
+  void add_extension(const std::string& path) { extensions_.insert(path); }
 
   /// What `meshwork reference` says of a class.
   struct Described {
@@ -111,7 +120,7 @@ class Catalog {
   [[nodiscard]] const Entries<Value>& all() const {
     static const Entries<Value> none;
     const auto found = kinds_.find(typeid(Value));
-    return found == kinds_.end() ? none : *static_cast<const Entries<Value>*>(found->second.get());
+    return found == kinds_.end() ? none : *std::any_cast<Entries<Value>>(&found->second);
   }
 
   /// The class that is called so, or has this short name; null if there is none.
@@ -153,15 +162,15 @@ class Catalog {
  private:
   template <class Value>
   Entries<Value>& entries_of() {
-    std::shared_ptr<void>& kind = kinds_[typeid(Value)];
-    if (!kind) kind = std::make_shared<Entries<Value>>();
-    return *static_cast<Entries<Value>*>(kind.get());
+    std::any& kind = kinds_[typeid(Value)];
+    if (!kind.has_value()) kind = Entries<Value>();
+    return *std::any_cast<Entries<Value>>(&kind);
   }
   static void check_class_name(const char* kind, const std::string& name);
   static std::string name_like(const std::string& written, const std::string& class_name,
                                const std::vector<std::string>& short_names);
 
-  std::map<std::type_index, std::shared_ptr<void>> kinds_;  // Entries of each, by the type
+  std::map<std::type_index, std::any> kinds_;  // Entries of each, by the type
   std::map<std::string, std::map<std::string, Described>> described_;
   std::set<std::string> extensions_;
 };

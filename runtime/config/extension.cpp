@@ -4,14 +4,22 @@
 
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "collectives/error.h"
 
 namespace meshwork {
 namespace {
+
+struct Close {
+  void operator()(void* library) const { dlclose(library); }
+};
+using Library = std::unique_ptr<void, Close>;
 
 std::string loader_message() {
   const char* message = dlerror();
@@ -43,25 +51,44 @@ void load_extension(const std::string& path, Catalog& catalog) {
   // Without a slash the loader would look in its own folders.
   const std::string file = std::filesystem::canonical(path).string();
   if (catalog.extensions().contains(file)) return;
-  struct Close {
-    void operator()(void* library) const { dlclose(library); }
+  const auto opened = [&](int when) {
+    Library library(dlopen(file.c_str(), when | RTLD_LOCAL));
+    if (!library) fail("cannot load {}: {}", path, loader_message());
+    return library;
   };
-  std::unique_ptr<void, Close> library(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
-  if (!library) fail("cannot load {}: {}", path, loader_message());
-  const std::string_view version =
-      function_of<const char*()>(library.get(), "meshwork_extension_of", path)();
-  if (version != MESHWORK_VERSION) {
-    fail("{} is built for Meshwork {}, and this is {}: build it anew", path, version,
-         MESHWORK_VERSION);
+  {
+    // One of another version may lack what it wants of this one.
+    const Library library = opened(RTLD_LAZY);
+    const char* const version =
+        function_of<const char*()>(library.get(), "meshwork_extension_of", path)();
+    if (version == nullptr || version != std::string_view(MESHWORK_VERSION)) {
+      fail("{} is built for Meshwork {}, and this is {}: build it anew", path,
+           version != nullptr ? version : "of no version", MESHWORK_VERSION);
+    }
   }
+  Library library = opened(RTLD_NOW);
   auto* const enter = function_of<void(Catalog&)>(library.get(), "meshwork_register", path);
   static_cast<void>(library.release());  // what it enters refers to it
+  Catalog extended = catalog;
   try {
-    enter(catalog);
+    enter(extended);
   } catch (const std::exception& error) {
     fail("cannot load {}: {}", path, error.what());
+  } catch (...) {
+    fail("cannot load {}: it throws what is no std::exception", path);
   }
-  catalog.add_extension(file);
+  extended.add_extension(file);
+  catalog = std::move(extended);
+}
+
+std::uint64_t hash_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::uint64_t hash = 0xCBF29CE484222325U;  // FNV-1a
+  for (std::istreambuf_iterator<char> at(file), end; at != end; ++at) {
+    hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001B3U;
+  }
+  if (file.bad()) fail("cannot read {}", path);
+  return hash;
 }
 
 }  // namespace meshwork

@@ -1,7 +1,10 @@
 #include "runtime/device/device.h"
 
+#include <cxxabi.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <deque>
 #include <utility>
 
@@ -18,6 +21,16 @@ bool Device::is_faster_in(Precision) const {
 
 void refuse_kernel(const KernelSpec& spec) {
   fail("this device has no kernel for {}", spec.text());
+}
+
+void refuse_type(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> name(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+  fail(
+      "two extensions have a specification of kernels called {}; it belongs in an unnamed "
+      "namespace",
+      name ? name.get() : type.name());
 }
 
 std::vector<KernelCandidate> Device::candidates(const KernelSpec&) {

@@ -15,6 +15,7 @@
 #include <memory>
 #include <set>
 #include <typeindex>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -25,17 +26,22 @@ namespace meshwork {
 
 /// Throws `Error`: a device has no kernel for `spec`.
 [[noreturn]] void refuse_kernel(const KernelSpec& spec);
+/// Throws `Error`: two shared libraries have specifications of this name.
+[[noreturn]] void refuse_type(const std::type_info& type);
 
 template <class Context>
 class KernelSet {
  public:
   /// make(spec, context) makes the kernel of each of `Specs`. A later entry takes the place of an
-  /// earlier one.
+  /// earlier one. Throws `Error` for a type that two shared libraries have by one name: such types
+  /// are taken for one.
   template <KernelSpecification... Specs>
   void add(auto make) {
-    ((entries_[typeid(Specs)] = {[make](const KernelSpec& spec, const Context& context) {
-        return make(*spec.get_if<Specs>(), context);
-      }}),
+    ((entry_for(typeid(Specs)) = {[make](const KernelSpec& spec, const Context& context) {
+                                    return make(*spec.get_if<Specs>(), context);
+                                  },
+                                  {},
+                                  &typeid(Specs)}),
      ...);
   }
   /// list(spec, context) lists the candidates of each of `Specs`, for which there are kernels.
@@ -52,7 +58,9 @@ class KernelSet {
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec,
                                                 const Context& context) const {
     spec.check();
-    return find(spec).compile(spec, context);
+    auto kernel = find(spec).compile(spec, context);
+    if (!kernel) refuse_kernel(spec);
+    return kernel;
   }
   /// As Device::candidates.
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec,
@@ -71,7 +79,13 @@ class KernelSet {
   struct Entry {
     std::function<std::unique_ptr<Kernel>(const KernelSpec&, const Context&)> compile;
     std::function<std::vector<KernelCandidate>(const KernelSpec&, const Context&)> candidates;
+    const std::type_info* type = nullptr;  // of the library that entered it
   };
+  Entry& entry_for(const std::type_info& type) {
+    Entry& entry = entries_[type];
+    if (entry.type != nullptr && entry.type != &type) refuse_type(type);
+    return entry;
+  }
   const Entry& find(const KernelSpec& spec) const {
     const auto found = entries_.find(spec.type());
     if (found == entries_.end()) refuse_kernel(spec);

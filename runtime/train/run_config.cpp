@@ -176,8 +176,8 @@ std::string to_text(const WrittenBatchAxis& axis) {
 
 RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(document) {
   ConfigReader reader(document, "configuration");
-  // Their classes are what the rest is made of.
-  if (const auto extensions = reader.node("extensions"); extensions && !extensions->is_null()) {
+  // The rest may name classes of extensions.
+  if (const auto extensions = reader.node("extensions")) {
     for (const ConfigNode& file : extensions->elements()) {
       const std::string path = file.as_path().string();
       file.located([&] { load_extension(path, catalog); });

@@ -82,12 +82,24 @@ function(train loss)
   expect("Epoch 3/3\n20/20 [^\n]*loss: ${loss}")
 endfunction()
 train("0.0746" ${prefix}/bin/meshwork train mine.yaml)
-foreach(mesh "data=2,model=1" "data=1,model=2" "data=2,model=2" "data=1,model=4")
+foreach(mesh "data=2,model=1" "data=1,model=2" "data=1,model=3" "data=2,model=2" "data=1,model=4")
   string(REGEX MATCHALL "[0-9]" sizes "${mesh}")
   list(JOIN sizes "*" ranks)
   math(EXPR ranks "${ranks}")
   train("0.0746" ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh ${mesh})
 endforeach()
+
+# A rank whose library has other bytes is told so.
+file(COPY ${FOLDER}/extension/mine.yaml DESTINATION ${FOLDER}/stale)
+file(COPY ${FOLDER}/extension/build/mine.so DESTINATION ${FOLDER}/stale/build)
+file(APPEND ${FOLDER}/stale/build/mine.so "more")
+execute_process(COMMAND ${MPIEXEC} --oversubscribe -n 1 --wdir ${FOLDER}/extension ${prefix}/bin/meshwork train mine.yaml
+                        : -n 1 --wdir ${FOLDER}/stale ${prefix}/bin/meshwork train mine.yaml
+                RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(status EQUAL 0)
+  message(FATAL_ERROR "ranks with different extensions trained:\n${output}")
+endif()
+expect("bytes of extensions")
 
 find_program(PKG_CONFIG pkg-config REQUIRED)
 file(GLOB_RECURSE module ${prefix}/meshwork.pc)

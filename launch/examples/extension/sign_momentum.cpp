@@ -7,7 +7,9 @@
 // Clipping, weight decay, schedules, sharded state and checkpoints come with `make_optimizer`.
 #include <meshwork/extension.h>
 
-#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/device/cpu/update_loops.h"
 #include "runtime/train/optimizers/make.h"

@@ -114,7 +114,7 @@ struct SwishOptions {
   Initializer beta_initializer = initializer_by_name("ones");
 };
 
-// Each option once: of this follow messages, `meshwork reference Swish` and checkpoints.
+// Describes each option once; messages, `meshwork reference Swish` and checkpoints follow from it.
 template <class Visitor>
 void describe(SwishOptions& options, Visitor& option) {
   option.about("x * sigmoid(beta * x), with a learned beta for each feature");

@@ -27,7 +27,8 @@ void add_kernels(Kernels& kernels);
 
 /// Devices that are made from now on have what `enter` enters too: the kernels of an extension
 /// (runtime/config/extension.h). They may be loops over bodies (body_loops.h), updates
-/// (update_loops.h) or anything else, and take the place of built-in ones of their specification.
+/// (update_loops.h) or anything else, and take the place of built-in ones of their specification. A
+/// specification of an extension belongs in an unnamed namespace, lest it meets another's.
 void extend_kernels(std::function<void(Kernels&)> enter);
 
 inline KernelPointer compile(const KernelSpec& spec, const Context& context) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "collectives/error.h"
+#include "layers/identity.h"
 #include "layers/pages.h"
 #include "runtime/config/extension.h"
 #include "runtime/config/load.h"
@@ -259,6 +260,15 @@ TEST_CASE("an extension adds its layers, once") {
                              std::filesystem::copy_options::overwrite_existing);
   CHECK_THROWS_WITH(load_extension("copy.so", catalog),
                     "cannot load copy.so: there are two layer classes \"Doubled\"");
+  // Another catalog of the same classes, and one that goes on from it.
+  Catalog other;
+  load_extension(extension("doubled"), other);
+  Catalog copy = other;
+  const auto make = [](const ConfigNode&, const Catalog&) { return Identity({}); };
+  copy.enter<SharedLayer>({"Own", {"own"}, make, nullptr});
+  CHECK(other.find<SharedLayer>("Own") == nullptr);
+  CHECK_THROWS_WITH(copy.enter<SharedLayer>({"Other", {"own"}, make, nullptr}),
+                    "there are two layer classes \"own\": Own and Other");
 }
 
 TEST_CASE("a library that is no extension, or one of another version, is an error that says so") {
@@ -272,6 +282,7 @@ TEST_CASE("a library that is no extension, or one of another version, is an erro
   CHECK_THROWS_WITH(load_extension(extension("throwing"), catalog),
                     Catch::EndsWith("throwing.so: it lacks 1 files"));
   CHECK(catalog.extensions().empty());
+  CHECK(catalog.described().empty());
 }
 #endif
 
