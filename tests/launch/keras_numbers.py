@@ -58,9 +58,10 @@ def run(*arguments):
 
 
 def compare(what, layers, x, y, loss=("MeanSquaredError", {}), metrics=(),
-            optimizer=("SGD", {"learning_rate": 0.1}), steps=1, tolerance=TOLERANCE):
+            optimizer=("SGD", {"learning_rate": 0.1}), steps=1, counted=...):
     """Trains `layers` in both. Each is a name and options, and perhaps which layers it takes, by their
-    numbers; else it takes the one before, the first the input."""
+    numbers; else it takes the one before, the first the input. `counted`: the predictions that are
+    compared, of all."""
     global failures, compared, largest
     compared += 1
 
@@ -71,12 +72,14 @@ def compare(what, layers, x, y, loss=("MeanSquaredError", {}), metrics=(),
 
     keras.utils.clear_session()
     keras.utils.set_random_seed(compared)
-    inputs = keras.Input(x.shape[1:])
+    inputs = keras.Input(x.shape[1:], dtype=str(x.dtype))
     values, written = [], []
     for name, options, *taken in layers:
         taken = taken[0] if taken else [len(values) - 1]
         given = [values[i] if i >= 0 else inputs for i in taken]
-        values.append(made("layers", name, options)(given if len(given) > 1 else given[0]))
+        layer = made("layers", name, options)
+        is_list = len(given) > 1 and not name.endswith("Attention")
+        values.append(layer(given) if is_list else layer(*given))
         names = [f"layer{i}" if i >= 0 else "input" for i in taken]
         written.append({name: {**options, "name": f"layer{len(values) - 1}", "inputs": names}})
     outputs = values[-1]
@@ -95,7 +98,7 @@ def compare(what, layers, x, y, loss=("MeanSquaredError", {}), metrics=(),
     data = {"kind": "hdf5", "features": "data.h5:/x", "targets": "data.h5:/y"}
     configuration = {
         "data": {"train": data, "validation": data, "batch_size": len(x), "shuffle": False},
-        "model": {"input": list(x.shape[1:]), "layers": written},
+        "model": {"input": {"shape": list(x.shape[1:]), "dtype": str(x.dtype)}, "layers": written},
         "loss": {loss[0]: loss[1]}, "optimizer": {optimizer[0]: optimizer[1]},
         "metrics": [{name: options} for name, options in metrics],
         "fit": {"epochs": steps}, "checkpoint": {"directory": "run"}, "log": {"jsonl": "log.jsonl"}}
@@ -113,10 +116,10 @@ def compare(what, layers, x, y, loss=("MeanSquaredError", {}), metrics=(),
     with h5py.File("outputs.h5") as file:
         found = file["predictions"][()]
     expected = model.predict(x, batch_size=len(x), verbose=0)
-    difference = numpy.abs(found - expected).max() if found.size else 0
+    difference = numpy.abs(found - expected)[counted].max() if found.size else 0
     difference /= max(1, numpy.abs(expected).max())
     largest = max(largest, difference)
-    if not difference <= tolerance:
+    if not difference <= TOLERANCE:
         wrong(f"predictions differ by {difference} of the largest")
     with open("log.jsonl", encoding="utf-8") as file:
         ours = [line for line in map(json.loads, file) if "val_loss" in line][-1]
@@ -127,7 +130,7 @@ def compare(what, layers, x, y, loss=("MeanSquaredError", {}), metrics=(),
             key = f"val_{name}" if len(values) == 1 else f"val_{name}_{i}"
             if key not in ours:
                 wrong(f"no log {key} among {sorted(ours)}")
-            elif not abs(ours[key] - one) <= tolerance * max(1, abs(one)):
+            elif not abs(ours[key] - one) <= TOLERANCE * max(1, abs(one)):
                 wrong(f"{name} is {ours[key]}, in Keras {one}")
 
 
@@ -259,6 +262,32 @@ for kind, texts in METRICS.items():
     loss = "SparseCategoricalCrossentropy" if kind == "classes" else "MeanSquaredError"
     compare(f"metrics of {kind}", layers, numbers(6), y, loss=(loss, {}),
             metrics=[parsed(text) for text in texts.split()])
+
+# Sequences of unequal lengths, padded: by the number 0, and by vectors of -1.
+LENGTH = 9
+PLACES = numpy.arange(LENGTH) < random.integers(1, LENGTH + 1, SAMPLES)[:, None]
+tokens = numpy.where(PLACES, random.integers(1, 11, PLACES.shape), 0).astype("i4")
+labels = random.integers(0, 5, PLACES.shape).astype("i4")
+# In Keras an attention takes the mask away from its input, so that a norm stands between.
+ENCODER = [("Embedding", {"input_dim": 11, "output_dim": 6, "mask_zero": True}),
+           ("LayerNormalization", {}),
+           ("MultiHeadAttention", {"num_heads": 2, "key_dim": 4}, [1, 1]),
+           ("Add", {}, [0, 2]), ("Dense", {"units": 5})]
+for ignored in ({}, {"ignore_class": 4}):
+    # Keras's metrics count an ignored class of the loss, the program's do not.
+    compare(f"padded tokens, {ignored}", ENCODER, tokens, labels, steps=3, counted=PLACES,
+            loss=("SparseCategoricalCrossentropy", {"from_logits": True, **ignored}),
+            metrics=[] if ignored else [("SparseCategoricalAccuracy", {})])
+series = numbers(LENGTH, 3)
+series[~PLACES] = -1
+for pooling in ([], [("GlobalAveragePooling1D", {})]):
+    shape = (SAMPLES, 1) if pooling else (SAMPLES, LENGTH, 1)
+    compare(f"padded series {pooling}", [
+        ("Masking", {"mask_value": -1.0}), ("Dense", {"units": 6, "activation": "tanh"}), *pooling,
+        ("Dense", {"units": 1, "activation": "sigmoid"})],
+            series, random.integers(0, 2, shape).astype("f4"), steps=3,
+            counted=... if pooling else PLACES,
+            metrics=[("MeanAbsoluteError", {}), ("BinaryAccuracy", {})])
 
 print(f"{compared} compared, predictions differ by {largest:.2g} of the largest at most")
 print("ok" if failures == 0 else f"{failures} failures")
