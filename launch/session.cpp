@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <sstream>
 #include <utility>
 
@@ -15,6 +17,7 @@
 #include "collectives/printable.h"
 #include "launch/run_summary.h"
 #include "layers/pages.h"
+#include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/config/extension.h"
 #include "runtime/config/load.h"
@@ -25,6 +28,20 @@
 #include "runtime/train/state/kept_categories.h"
 
 namespace meshwork {
+
+namespace {
+
+// Of the bytes of a file, in hexadecimal digits.
+std::string hash_of_file(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  if (!file) fail("cannot read {}", path);
+  Hash hash;
+  hash.add(std::as_bytes(std::span(bytes)));
+  return fmt::format("{:016x}", hash.value());
+}
+
+}  // namespace
 
 Catalog catalog_of(const CommandLine& line) {
   Catalog catalog;
@@ -45,8 +62,8 @@ RunConfig read_same_run(const Communicator& ranks, const CommandLine& line) {
   Settings libraries;
   together(ranks, [&] {
     for (const std::string& file : config->extensions()) {
-      libraries.push_back(setting(std::filesystem::path(file).filename().string(),
-                                  fmt::format("{:016x}", hash_of_file(file))));
+      libraries.push_back(
+          setting(std::filesystem::path(file).filename().string(), hash_of_file(file)));
     }
   });
   require_same_settings(ranks, libraries, "the bytes of extensions");

@@ -58,9 +58,8 @@ class Catalog {
   template <class Value>
   using Entries = std::map<std::string, CatalogEntry<Value>>;
 
-  /// Throws `Error` if the kind has a class that is called so already, by this name or a short one,
-  /// or the name does not begin with a capital letter, by which configurations tell classes from
-  /// options.
+  /// Throws `Error` if another class of the kind has this name or one of the short names. The name
+  /// has to begin with a capital letter, by which configurations tell classes from options.
   template <class Value>
   void enter(CatalogEntry<Value> entry) {
     check_class_name(KindOf<Value>::word, entry.class_name);

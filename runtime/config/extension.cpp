@@ -4,8 +4,6 @@
 
 #include <exception>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -79,16 +77,6 @@ void load_extension(const std::string& path, Catalog& catalog) {
   }
   extended.add_extension(file);
   catalog = std::move(extended);
-}
-
-std::uint64_t hash_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::uint64_t hash = 0xCBF29CE484222325U;  // FNV-1a
-  for (std::istreambuf_iterator<char> at(file), end; at != end; ++at) {
-    hash = (hash ^ static_cast<unsigned char>(*at)) * 0x100000001B3U;
-  }
-  if (file.bad()) fail("cannot read {}", path);
-  return hash;
 }
 
 }  // namespace meshwork

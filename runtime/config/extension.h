@@ -13,7 +13,6 @@
 // long. Kernels are those of the process: devices that are made from then on have them.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "runtime/config/catalog.h"
@@ -22,11 +21,8 @@ namespace meshwork {
 
 /// Loads the shared library in `path` and lets it enter what it has, unless `catalog` has the
 /// library already. Throws `Error`, and leaves the catalog as it was: no such file, one that cannot
-/// be loaded or is no extension, one built for another version of Meshwork, or what it throws. Each
-/// rank loads its own; that all have the same is for the caller to see (hash_of_file).
+/// be loaded or is no extension, one built for another version of Meshwork, or what it throws. Every
+/// rank loads the library; the caller sees to it that all have the same.
 void load_extension(const std::string& path, Catalog& catalog);
-
-/// A number that differs for files of other bytes. Throws `Error` if it cannot be read.
-[[nodiscard]] std::uint64_t hash_of_file(const std::string& path);
 
 }  // namespace meshwork

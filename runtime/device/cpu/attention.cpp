@@ -143,10 +143,10 @@ void each(std::int64_t keys, const Function& f) {
 /// Which keys the queries of a tile look at.
 struct LookedAt {
   OfQueries<std::int32_t> begin, end;
-  Range keys{0, 0};        // of all of them together
-  const float* of_sample;  // the mask of keys, or null
+  Range keys{0, 0};           // of all of them together
+  const float* mask_of_keys;  // of the sample, or null
 
-  LookedAt(const AttentionShape& at, const Range& queries, const float* mask) : of_sample(mask) {
+  LookedAt(const AttentionShape& at, const Range& queries, const float* mask) : mask_of_keys(mask) {
     begin.fill(0), end.fill(0);
     keys = {at.keys, 0};
     for (std::int64_t query = queries.begin; query < queries.end; ++query) {
@@ -164,9 +164,10 @@ struct LookedAt {
   }
   /// Scores of keys that a query does not look at become minus infinity.
   void mask(const Range& of, std::int64_t queries, Scores& scores) const {
-    if (of_sample != nullptr) {
+    if (mask_of_keys != nullptr) {
       for (std::int64_t key = of.begin; key < of.end; ++key) {
-        if (of_sample[key] == 0.0f) scores[static_cast<std::size_t>(key - of.begin)].fill(no_score);
+        if (mask_of_keys[key] == 0.0f)
+          scores[static_cast<std::size_t>(key - of.begin)].fill(no_score);
       }
     }
     bool all = true;
