@@ -15,7 +15,6 @@
 #include "launch/session.h"
 #include "runtime/config/absent.h"
 #include "runtime/config/nearest.h"
-#include "runtime/data/from_config.h"
 #include "runtime/train/run_config.h"
 
 namespace meshwork {
@@ -26,7 +25,7 @@ struct Entry {
   Explained explained;
 };
 
-/// The sections, the sources, and the classes of one kind.
+/// The sections, or the classes of one kind.
 struct Group {
   std::string name;  // "layers"
   std::vector<Entry> entries;
@@ -80,11 +79,7 @@ std::vector<Group> groups(const Catalog& catalog) {
                            {{"model"}, explained<ModelSection>()},
                            {{"fit"}, fit_explained()},
                            {{"checkpoint"}, explained<CheckpointOptions>()},
-                           {{"log"}, explained<LogFiles>()}}},
-                         {"sources", {}}};
-  for (auto& [name, source] : explained_sources()) {
-    all.back().entries.push_back({{name}, std::move(source)});
-  }
+                           {{"log"}, explained<LogFiles>()}}}};
   for (const auto& [kind, classes] : catalog.described()) {
     Group& group = all.emplace_back();
     group.name = group_of(kind);

@@ -12,14 +12,12 @@ using namespace meshwork;
 int main(int argc, char** argv) {
   Runtime runtime(argc, argv);
   DeviceMesh mesh({{"data", -1}});
-  LayoutMap layouts(mesh);
-  layouts[".*/kernel"] = {"data", unsharded};
 
   auto input = Input({784});
   auto x = Dense({.units = 512, .activation = Activation::relu})(input);
   x = Dense({.units = 512, .activation = Activation::relu})(x);
   x = Dense({.units = 10})(x);
-  Model model(input, x, ModelParallel(mesh, layouts), {.seed = 7});
+  Model model(input, x, FullyShardedDataParallel(mesh), {.seed = 7});
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = AdamW({.learning_rate = 1e-3, .weight_decay = 0.01}),
                  .metrics = {Accuracy()}});

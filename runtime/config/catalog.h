@@ -40,6 +40,7 @@ namespace meshwork {
 ///       static constexpr const char* word = "optimizer";      // unknown optimizer "Adem"
 ///       static constexpr const char* article = "an optimizer"; // expected an optimizer
 ///       static std::vector<std::string> other_keys();           // optional: keys that are no options
+///       static constexpr const char* key = "kind"; // optional: {kind: idx, ...}, not Class: {...}
 ///     };
 template <class Value>
 struct KindOf;
@@ -59,10 +60,11 @@ class Catalog {
   using Entries = std::map<std::string, CatalogEntry<Value>>;
 
   /// Throws `Error` if another class of the kind has this name or one of the short names. The name
-  /// has to begin with a capital letter, by which configurations tell classes from options.
+  /// has to begin with a capital letter, by which configurations tell classes from options, unless
+  /// a key gives it.
   template <class Value>
   void enter(CatalogEntry<Value> entry) {
-    check_class_name(KindOf<Value>::word, entry.class_name);
+    if constexpr (!named_by_key<Value>) check_class_name(KindOf<Value>::word, entry.class_name);
     std::vector<std::string> names = entry.short_names;
     names.push_back(entry.class_name);
     for (const std::string& name : names) {
@@ -98,6 +100,12 @@ class Catalog {
            if (!about.empty()) all.about = about;
            return all;
          }});
+  }
+
+  /// Describes a part of a class that has options of its own, such as "synthetic/normal".
+  template <class Value>
+  void explain_part(const std::string& name, std::function<Explained()> explain) {
+    described_[KindOf<Value>::word][name] = {{}, std::move(explain)};
   }
 
   /// The shared libraries that it has classes of (extension.h), by their absolute paths.
@@ -145,20 +153,36 @@ class Catalog {
     return names;
   }
 
-  /// The object written as `Dense: {units: 10}`, `Flatten:` or `Flatten`. Throws `ConfigError`: a
-  /// class that there is not, with the nearest name; options that are wrong.
+  /// The object written as `Dense: {units: 10}`, `Flatten:` or `Flatten`, or as `{kind: idx, ...}`.
+  /// Throws `ConfigError`: a class that there is not, with the nearest name; options that are wrong.
   template <class Value>
   [[nodiscard]] Value make(const ConfigNode& node) const {
-    const ConfigEntry written = node.single_entry(KindOf<Value>::article);
+    const ConfigEntry written = entry_of<Value>(node);
     const CatalogEntry<Value>* const entry = find<Value>(written.name);
     if (entry == nullptr) {
       throw written.key.unknown(KindOf<Value>::word, names_like<Value>(written.name));
     }
     return written.value.located([&] { return entry->make(written.value, *this); },
-                                 entry->class_name + ": ");
+                                 named_by_key<Value> ? "" : entry->class_name + ": ");
   }
 
  private:
+  template <class Value>
+  static constexpr bool named_by_key = requires {
+    KindOf<Value>::key;
+  };
+
+  template <class Value>
+  [[nodiscard]] ConfigEntry entry_of(const ConfigNode& node) const {
+    if constexpr (named_by_key<Value>) {
+      const ConfigNode name = ConfigReader(node).required_node(
+          KindOf<Value>::key, fmt::format("one of {}", fmt::join(names_like<Value>(""), ", ")));
+      return {name.as<std::string>(), name, node};
+    } else {
+      return node.single_entry(KindOf<Value>::article);
+    }
+  }
+
   template <class Value>
   Entries<Value>& entries_of() {
     std::any& kind = kinds_[typeid(Value)];

@@ -22,7 +22,7 @@
 #include "runtime/config/node.h"
 #include "runtime/data/csv_scanner.h"
 #include "runtime/data/sample_copy.h"
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 
 namespace meshwork {
 namespace {
@@ -665,8 +665,8 @@ CsvField read_csv_field(const ConfigNode& node, const std::string& name, FieldRo
 
 namespace {
 
-std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceContext& context) {
-  const auto options = read_source_options<CsvOptions>(node, "csv");
+std::shared_ptr<const Source> open_csv(const ConfigNode& node, const CsvOptions& options,
+                                       const SourceContext& context) {
   if (const char s = options.separator; s == '"' || s == '\n' || s == '\r') {
     node.find("separator")->fail("this character has another meaning in CSV files");
   }
@@ -692,8 +692,8 @@ std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceConte
 
 }  // namespace
 
-void add_csv(SourceKinds& kinds) {
-  kinds.push_back(source_kind<CsvOptions>("csv", open_csv));
+void add_csv(Catalog& catalog) {
+  add_source<CsvOptions>(catalog, "csv", open_csv);
 }
 
 }  // namespace meshwork

@@ -3,7 +3,7 @@
 #include "collectives/error.h"
 #include "runtime/data/foreign_hdf5.h"
 #include "runtime/data/hdf5_handles.h"
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 #include "runtime/shape/block_parts.h"
 
 #include <algorithm>
@@ -320,8 +320,8 @@ Hdf5Field read_hdf5(const ConfigNode& node, const std::string& name, FieldRole r
   return {name, node.located([&] { return parse_hdf5_location(text); }), role};
 }
 
-std::shared_ptr<const Source> open_hdf5(const ConfigNode& node, const SourceContext& context) {
-  const auto options = read_source_options<Hdf5Options>(node, "hdf5");
+std::shared_ptr<const Source> open_hdf5(const ConfigNode&, const Hdf5Options& options,
+                                        const SourceContext& context) {
   const bool by_name = options.features.node->is_map();
   return std::make_shared<Hdf5Source>(fields_of(options, context, by_name, read_hdf5),
                                       options.permissions);
@@ -329,8 +329,8 @@ std::shared_ptr<const Source> open_hdf5(const ConfigNode& node, const SourceCont
 
 }  // namespace
 
-void add_hdf5(SourceKinds& kinds) {
-  kinds.push_back(source_kind<Hdf5Options>("hdf5", open_hdf5));
+void add_hdf5(Catalog& catalog) {
+  add_source<Hdf5Options>(catalog, "hdf5", open_hdf5);
 }
 
 }  // namespace meshwork

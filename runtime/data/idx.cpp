@@ -6,7 +6,7 @@
 #include "runtime/data/gzip_stream.h"
 #include "runtime/data/plain_file.h"
 #include "runtime/data/sample_copy.h"
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 
 #include <algorithm>
 #include <array>
@@ -257,13 +257,13 @@ void describe(IdxOptions& options, Visitor& option) {
   describe_weights(options.weights, option, "a file");
 }
 
-std::shared_ptr<const Source> open_idx(const ConfigNode& node, const SourceContext& context) {
+std::shared_ptr<const Source> open_idx(const ConfigNode& node, const IdxOptions& options,
+                                       const SourceContext& context) {
   if (context.inputs.size() != 1) {
     node.fail("IDX data has one feature, its images, but the model has {} inputs",
               context.inputs.size());
   }
   check_one_target(node, context, "IDX data");
-  const auto options = read_source_options<IdxOptions>(node, "idx");
   std::vector<IdxFile> files{{context.inputs[0], options.images, FieldRole::feature}};
   if (options.labels) files.push_back({"labels", *options.labels, FieldRole::target});
   if (options.weights) {
@@ -274,8 +274,8 @@ std::shared_ptr<const Source> open_idx(const ConfigNode& node, const SourceConte
 
 }  // namespace
 
-void add_idx(SourceKinds& kinds) {
-  kinds.push_back(source_kind<IdxOptions>("idx", open_idx));
+void add_idx(Catalog& catalog) {
+  add_source<IdxOptions>(catalog, "idx", open_idx);
 }
 
 }  // namespace meshwork

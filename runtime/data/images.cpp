@@ -20,7 +20,7 @@
 #include "runtime/config/node.h"
 #include "runtime/data/csv.h"
 #include "runtime/data/sample_copy.h"
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 
 namespace meshwork {
 namespace {
@@ -341,11 +341,11 @@ void describe(ImageOptions& options, Visitor& option) {
   option("separator", options.separator, "between its values");
 }
 
-std::shared_ptr<const Source> open_images(const ConfigNode& node, const SourceContext& context) {
+std::shared_ptr<const Source> open_images(const ConfigNode& node, const ImageOptions& options,
+                                          const SourceContext& context) {
   if (context.inputs.size() != 1) {
     node.fail("image data has one feature, but the model has {} inputs", context.inputs.size());
   }
-  const auto options = read_source_options<ImageOptions>(node, "images");
   ImageFolder folder{.field = context.inputs[0],
                      .folder = options.directory,
                      .channels = options.channels,
@@ -366,8 +366,8 @@ std::shared_ptr<const Source> open_images(const ConfigNode& node, const SourceCo
 
 }  // namespace
 
-void add_images(SourceKinds& kinds) {
-  kinds.push_back(source_kind<ImageOptions>("images", open_images));
+void add_images(Catalog& catalog) {
+  add_source<ImageOptions>(catalog, "images", open_images);
 }
 
 }  // namespace meshwork

@@ -7,7 +7,7 @@
 #include "runtime/data/numpy_format.h"
 #include "runtime/data/plain_file.h"
 #include "runtime/data/sample_copy.h"
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 
 namespace meshwork {
 
@@ -108,16 +108,16 @@ NpyFile read_npy(const ConfigNode& node, const std::string& name, FieldRole role
   return {name, node.as_path(), role};
 }
 
-std::shared_ptr<const Source> open_npy(const ConfigNode& node, const SourceContext& context) {
-  const auto options = read_source_options<NpyOptions>(node, "npy");
+std::shared_ptr<const Source> open_npy(const ConfigNode&, const NpyOptions& options,
+                                       const SourceContext& context) {
   const bool by_name = options.features.node->is_map();
   return std::make_shared<NpySource>(fields_of(options, context, by_name, read_npy));
 }
 
 }  // namespace
 
-void add_npy(SourceKinds& kinds) {
-  kinds.push_back(source_kind<NpyOptions>("npy", open_npy));
+void add_npy(Catalog& catalog) {
+  add_source<NpyOptions>(catalog, "npy", open_npy);
 }
 
 }  // namespace meshwork

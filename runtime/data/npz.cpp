@@ -8,7 +8,7 @@
 #include "collectives/path_text.h"
 #include "runtime/data/numpy_format.h"
 #include "runtime/data/sample_copy.h"
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 #include "runtime/data/zip.h"
 
 namespace meshwork {
@@ -128,16 +128,16 @@ NpzArray read_npz(const ConfigNode& node, const std::string& name, FieldRole rol
   return {name, node.as<std::string>(), role};
 }
 
-std::shared_ptr<const Source> open_npz(const ConfigNode& node, const SourceContext& context) {
-  const auto options = read_source_options<NpzOptions>(node, "npz");
+std::shared_ptr<const Source> open_npz(const ConfigNode&, const NpzOptions& options,
+                                       const SourceContext& context) {
   const bool by_name = options.features.node->is_map();
   return std::make_shared<NpzSource>(options.file, fields_of(options, context, by_name, read_npz));
 }
 
 }  // namespace
 
-void add_npz(SourceKinds& kinds) {
-  kinds.push_back(source_kind<NpzOptions>("npz", open_npz));
+void add_npz(Catalog& catalog) {
+  add_source<NpzOptions>(catalog, "npz", open_npz);
 }
 
 }  // namespace meshwork

@@ -2,7 +2,7 @@
 
 #include "collectives/error.h"
 #include "collectives/with_type.h"
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 #include "runtime/device/philox.h"
 #include "runtime/shape/block_parts.h"
 
@@ -276,8 +276,8 @@ SyntheticField read_synthetic(const ConfigNode& node, const std::string& name, F
                                       std::move(field));
 }
 
-std::shared_ptr<const Source> make_synthetic(const ConfigNode& node, const SourceContext& context) {
-  const auto options = read_source_options<SyntheticOptions>(node, "synthetic");
+std::shared_ptr<const Source> open_synthetic(const ConfigNode&, const SyntheticOptions& options,
+                                             const SourceContext& context) {
   const std::vector<ConfigEntry> entries = options.features.node->entries();
   const bool by_name = !entries.empty() && std::all_of(entries.begin(), entries.end(),
                                                        [](auto& e) { return e.value.is_map(); });
@@ -288,10 +288,11 @@ std::shared_ptr<const Source> make_synthetic(const ConfigNode& node, const Sourc
 
 }  // namespace
 
-void add_synthetic(SourceKinds& kinds) {
-  kinds.push_back(source_kind<SyntheticOptions>("synthetic", make_synthetic));
+void add_synthetic(Catalog& catalog) {
+  add_source<SyntheticOptions>(catalog, "synthetic", open_synthetic);
   for (const auto& [_, kind] : synthetic_kinds) {
-    kinds.back().explained[reference_name(kind)] = explained(synthetic_field(kind));
+    catalog.explain_part<SharedWrittenSource>(
+        reference_name(kind), [kind = kind] { return explained(synthetic_field(kind)); });
   }
 }
 

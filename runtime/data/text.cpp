@@ -16,7 +16,7 @@
 #include "runtime/data/npy.h"
 #include "runtime/data/placed_fields.h"
 #include "runtime/data/plain_file.h"
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 
 namespace meshwork {
 
@@ -269,13 +269,13 @@ void describe(WrittenText& options, Visitor& option) {
   option("to", options.to, positive.up_to(1), "where to end, as a part of 1");
 }
 
-std::shared_ptr<const Source> open_text(const ConfigNode& node, const SourceContext& context) {
+std::shared_ptr<const Source> open_text(const ConfigNode& node, const WrittenText& options,
+                                        const SourceContext& context) {
   if (context.inputs.size() != 1) {
     node.fail("a text has one feature, its tokens, but the model has {} inputs",
               context.inputs.size());
   }
   check_one_target(node, context, "texts");
-  const auto options = read_source_options<WrittenText>(node, "text");
   if (options.from >= options.to) {
     node.find("from").value_or(node).fail("{} is not before {}, which \"to\" is", options.from,
                                           options.to);
@@ -292,8 +292,8 @@ std::shared_ptr<const Source> open_text(const ConfigNode& node, const SourceCont
 
 }  // namespace
 
-void add_text(SourceKinds& kinds) {
-  kinds.push_back(source_kind<WrittenText>("text", open_text));
+void add_text(Catalog& catalog) {
+  add_source<WrittenText>(catalog, "text", open_text);
 }
 
 }  // namespace meshwork

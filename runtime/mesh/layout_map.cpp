@@ -8,7 +8,7 @@
 #include "runtime/config/nearest.h"
 
 namespace meshwork {
-void LayoutMap::insert(std::string key, TensorLayout layout, std::string origin) {
+void LayoutMap::insert(std::string key, TensorLayout layout, std::string origin, bool chosen) {
   PathPattern pattern("layout key", key, origin);
   for (const Entry& entry : entries_) {
     if (entry.match.key != key) continue;
@@ -20,7 +20,8 @@ void LayoutMap::insert(std::string key, TensorLayout layout, std::string origin)
   } catch (const Error& error) {
     fail("{}{}", before(origin), error.what());
   }
-  entries_.push_back({{std::move(key), std::move(layout), std::move(origin)}, std::move(pattern)});
+  entries_.push_back(
+      {{std::move(key), std::move(layout), std::move(origin), chosen}, std::move(pattern)});
 }
 
 void LayoutMap::erase(std::string_view key) {

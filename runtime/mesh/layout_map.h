@@ -31,7 +31,8 @@ namespace meshwork {
 struct LayoutMatch {
   std::string key;
   TensorLayout layout;
-  std::string origin;
+  std::string origin;  // where it is written, or which strategy has chosen it
+  bool chosen = false;
 };
 
 class LayoutMap {
@@ -56,7 +57,7 @@ class LayoutMap {
 
   /// Adds a key. Throws `Error`: a key that is empty or there already, a malformed expression (with
   /// position and reason), an axis that the mesh lacks or that the layout uses twice.
-  void insert(std::string key, TensorLayout layout, std::string origin = "");
+  void insert(std::string key, TensorLayout layout, std::string origin = "", bool chosen = false);
   /// Removes exactly this key. Throws `Error` if it is not there, naming the nearest.
   void erase(std::string_view key);
   [[nodiscard]] bool contains(std::string_view key) const;

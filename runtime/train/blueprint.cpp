@@ -29,7 +29,8 @@ std::map<TensorId, ClosedLayout> closed_by(const LayoutMap& layouts, const Graph
     const TensorId tensor = graph.find(path);
     try {
       const Layout layout = layouts.resolve(*match, path, graph.tensors[tensor].shape);
-      closed[tensor] = {layout, match->origin.empty()
+      closed[tensor] = {layout, match->chosen ? match->origin
+                                : match->origin.empty()
                                     ? fmt::format("key {}", match->key)
                                     : fmt::format("key {} ({})", match->key, match->origin)};
     } catch (const Error& error) {

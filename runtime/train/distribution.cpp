@@ -35,4 +35,11 @@ Distribution ModelParallel(DeviceMesh& mesh, LayoutMap layouts,
           options.unmatched_layouts};
 }
 
+Distribution spread_by(DeviceMesh& mesh, SharedStrategy strategy,
+                       const DistributionOptions& options) {
+  Distribution distribution = DataParallel(mesh, options);
+  distribution.strategy = std::move(strategy);
+  return distribution;
+}
+
 }  // namespace meshwork

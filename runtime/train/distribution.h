@@ -1,6 +1,6 @@
 // How a model is spread: the mesh, the layouts of its variables and outputs, and the axis that
-// splits batches. DataParallel replicates all variables; ModelParallel takes a LayoutMap. In both
-// the batch axis is the mesh's first unless another is named.
+// splits batches. DataParallel replicates all variables; ModelParallel takes a LayoutMap; a strategy
+// (strategies/) makes one of the model. The batch axis is the mesh's first unless another is named.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 #include "runtime/mesh/device_mesh.h"
 #include "runtime/mesh/layout_map.h"
+#include "runtime/train/strategies/strategy.h"
 
 namespace meshwork {
 
@@ -28,6 +29,7 @@ struct Distribution {
   LayoutMap layouts;
   std::optional<Axis> batch_axis;
   UnmatchedLayouts unmatched_layouts = UnmatchedLayouts::error;
+  SharedStrategy strategy = {};  // of what `layouts` does not name
 };
 
 /// Throws `Error` for a batch axis that the mesh does not have, naming those it has.
@@ -35,5 +37,8 @@ struct Distribution {
 /// `layouts` must be a map for `mesh`.
 [[nodiscard]] Distribution ModelParallel(DeviceMesh& mesh, LayoutMap layouts,
                                          const DistributionOptions& options = {});
+/// As `strategy`, which may be null, lays the model out.
+[[nodiscard]] Distribution spread_by(DeviceMesh& mesh, SharedStrategy strategy,
+                                     const DistributionOptions& options = {});
 
 }  // namespace meshwork

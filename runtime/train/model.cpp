@@ -94,6 +94,14 @@ Settings settings_of(const EvaluateOptions& options, const Source& data) {
           setting("stop_request", options.stop_request != nullptr)};
 }
 
+Blueprint blueprint_of(std::shared_ptr<const Graph> graph, const Distribution& distribution,
+                       const ModelOptions& options) {
+  const LayoutMap layouts = with_strategy(distribution.layouts, distribution.strategy, *graph,
+                                          distribution.batch_axis);
+  return {std::move(graph), layouts, distribution.batch_axis, distribution.unmatched_layouts,
+          options};
+}
+
 int variable_index(const Graph& graph, const std::string& path) {
   std::vector<std::string> paths;
   for (std::size_t v = 0; v < graph.variables.size(); ++v) {
@@ -324,8 +332,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
 
 Model::Model(std::shared_ptr<const Graph> graph, const Distribution& distribution,
              ModelOptions options)
-    : Model(Blueprint(frozen(std::move(graph), options.frozen), distribution.layouts,
-                      distribution.batch_axis, distribution.unmatched_layouts, options),
+    : Model(blueprint_of(frozen(std::move(graph), options.frozen), distribution, options),
             *distribution.mesh) {}
 
 Model::Model(Blueprint blueprint, DeviceMesh& mesh)

@@ -5,6 +5,7 @@
 #include "collectives/transport.h"
 #include "runtime/config/float_range.h"
 #include "runtime/config/options.h"
+#include "runtime/data/written_source.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernels/precision.h"
 #include "runtime/train/from_config.h"
@@ -94,9 +95,9 @@ void describe(LogFiles& files, Visitor& option) {
          "directory of event files for TensorBoard, an epoch each (TensorBoard)");
 }
 
-/// The sets of samples in the section `data`, as they are written.
+/// The sets of samples in the section `data`.
 struct DataSets {
-  Written<"a source, such as {kind: idx, ...}"> train, validation, test;
+  SharedWrittenSource train, validation, test;
 };
 
 template <class Visitor>

@@ -11,7 +11,6 @@
 #include "runtime/config/load.h"
 #include "runtime/config/reader.h"
 #include "runtime/data/batches.h"
-#include "runtime/data/from_config.h"
 #include "runtime/data/mixed_reader.h"
 #include "runtime/data/stated.h"
 #include "runtime/data/views.h"
@@ -262,12 +261,9 @@ void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
   OptionReader option(reader, catalog);
   DataSets sets;
   describe(sets, option);
-  parts_[static_cast<int>(DataPart::train)] = sets.train.node;
-  parts_[static_cast<int>(DataPart::validation)] = sets.validation.node;
-  parts_[static_cast<int>(DataPart::test)] = sets.test.node;
-  for (const auto& part : parts_) {
-    if (part) reader.check([&] { check_source(*part); });
-  }
+  parts_[static_cast<int>(DataPart::train)] = sets.train;
+  parts_[static_cast<int>(DataPart::validation)] = sets.validation;
+  parts_[static_cast<int>(DataPart::test)] = sets.test;
   describe_data_section(fit_, option);
   describe_cache(cache_, option);
   describe_one_hot(one_hot_, option);
@@ -288,7 +284,7 @@ void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
     reader.check([&] {
       node.find("validation_split")
           ->fail("there is a set of validation data already, at {}; give one of the two",
-                 part_node(DataPart::validation)->location());
+                 written(DataPart::validation)->node.location());
     });
   }
   reader.finish();
@@ -320,17 +316,17 @@ std::int64_t RunConfig::evaluation_batch_size() const {
   return fit_.validation_batch_size.value_or(fit_.batch_size);
 }
 
-const std::optional<ConfigNode>& RunConfig::part_node(DataPart part) const {
+const SharedWrittenSource& RunConfig::written(DataPart part) const {
   return parts_[static_cast<int>(part)];
 }
 
 // Where messages about `part` point: validation data may be a part of the training data.
 ConfigNode RunConfig::node_of(DataPart part) const {
-  if (const auto& node = part_node(part)) {
-    return *node;
+  if (const auto& own = written(part)) {
+    return own->node;
   }
-  if (part == DataPart::validation && part_node(DataPart::train)) {
-    return *part_node(DataPart::train);
+  if (part == DataPart::validation && has(DataPart::train)) {
+    return written(DataPart::train)->node;
   }
   return document_;
 }
@@ -392,10 +388,10 @@ std::optional<Axis> RunConfig::batch_axis(const MeshShape& mesh) const {
 // ---- data --------------------------------------------------------------------------------------
 
 std::shared_ptr<const Source> RunConfig::open(DataPart part, const Opening& opening) const {
-  const std::string key(name_of(part));
-  const ConfigNode node =
-      ConfigReader(ConfigReader(document_).required_node("data", "sets of data"))
-          .required_node(key, "{kind: idx, ...}");
+  if (!has(part)) {
+    (void)ConfigReader(ConfigReader(document_).required_node("data", "sets of data"))
+        .required_node(std::string(name_of(part)), "{kind: idx, ...}");
+  }
   std::vector<std::string> inputs;
   for (const TensorId input : graph_->inputs) {
     inputs.push_back(graph_->tensors[input].path);
@@ -404,11 +400,11 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part, const Opening& open
   const std::vector<std::string> exact = exact_fields();
   std::shared_ptr<const Source> source;
   try {
-    source = source_from_config(node, {.inputs = inputs,
-                                       .outputs = outputs,
-                                       .exact = exact,
-                                       .seed = options_.seed,
-                                       .categories = opening.categories});
+    source = written(part)->open({.inputs = inputs,
+                                  .outputs = outputs,
+                                  .exact = exact,
+                                  .seed = options_.seed,
+                                  .categories = opening.categories});
   } catch (const ConfigError& error) {
     if (opening.missing == nullptr || !error.only_of_missing_files()) throw;
     source = stated(part);
@@ -734,6 +730,9 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
   errors.check([&] { map.emplace(layouts(mesh)); });
   errors.check([&] { axis = batch_axis(mesh); });
   errors.raise();
+  map = ConfigReader(document_).section("distribution").located([&] {
+    return with_strategy(*map, spread_.strategy, *graph_, axis);
+  });
   const auto draft = [&] {
     try {
       return Blueprint(graph_, *map, axis, spread_.distribution.unmatched_layouts, options_,

@@ -8,11 +8,12 @@
 //     watchdog_seconds: 1800           # that a rank may wait for another; 0: for ever
 //     check_plan: false                # hold what every step sends against the plan
 //     mesh: {data: 2, model: 4}        # -1: all remaining ranks; default {data: -1}
+//     distribution: MegatronLayout     # what lays out what `layout` does not name (strategies/)
 //     layout: {d1/kernel: [~, model]}  # path or pattern: for each dimension the axes that split it
 //     batch_axis: data                 # default: the mesh's first; ~: none
 //     unmatched_layouts: error         # warn
 //     data:
-//       train: {kind: idx, ...}        # from_config.h in runtime/data; also validation, test
+//       train: {kind: idx, ...}        # written_source.h in runtime/data; also validation, test
 //       batch_size: 64                 # global
 //       shuffle: true
 //       drop_remainder: false          # leave out an epoch's last batch where it is short
@@ -49,6 +50,7 @@
 
 #include "runtime/config/catalog.h"
 #include "runtime/config/reader.h"
+#include "runtime/data/written_source.h"
 #include "runtime/graph/model_config.h"
 #include "runtime/train/loop/stop_request.h"
 #include "runtime/train/model.h"
@@ -82,6 +84,7 @@ struct WrittenBatchAxis {
 };
 struct WrittenSpread {
   WrittenMesh mesh;
+  SharedStrategy strategy;
   WrittenLayouts layout;
   DistributionOptions distribution;
 };
@@ -95,6 +98,7 @@ void from_config(const ConfigNode& node, WrittenBatchAxis& axis);
 template <class Visitor>
 void describe(WrittenSpread& spread, Visitor& option) {
   option("mesh", spread.mesh, "how the ranks are arranged; -1: all remaining ranks");
+  option("distribution", spread.strategy, "what lays out weights that `layout` does not name");
   option("layout", spread.layout, "how weights, outputs and inputs are split; ~: not split");
   WrittenBatchAxis batch_axis{spread.distribution.batch_axis};
   option("batch_axis", batch_axis, "the axis that splits batches; default: the first; ~: none");
@@ -132,7 +136,7 @@ class RunConfig {
   /// Of batches that are not trained on.
   [[nodiscard]] std::int64_t evaluation_batch_size() const;
   [[nodiscard]] std::uint64_t seed() const { return options_.seed; }
-  [[nodiscard]] bool has(DataPart part) const { return part_node(part).has_value(); }
+  [[nodiscard]] bool has(DataPart part) const { return written(part) != nullptr; }
   /// Whether the samples of `part`, which it has, have weights.
   [[nodiscard]] bool weighs_samples(DataPart part) const {
     return node_of(part).find("sample_weights").has_value();
@@ -200,7 +204,8 @@ class RunConfig {
   void read_data(const ConfigNode& node, const Catalog& catalog);
   void read_fit(const ConfigNode& node, const Catalog& catalog);
   void take_checkpoints();
-  [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
+  /// Null if there is none.
+  [[nodiscard]] const SharedWrittenSource& written(DataPart part) const;
   [[nodiscard]] ConfigNode node_of(DataPart part) const;
   /// `source` with vectors for the class numbers of targets, where losses take such.
   [[nodiscard]] std::shared_ptr<const Source> one_hot(std::shared_ptr<const Source> source,
@@ -223,7 +228,7 @@ class RunConfig {
   ConfigNode document_;
   ModelOptions options_;
   WrittenSpread spread_;
-  std::optional<ConfigNode> parts_[3];  // by DataPart
+  SharedWrittenSource parts_[3];  // by DataPart
   bool cache_ = false;
   bool one_hot_ = false;
   std::optional<ConfiguredModel> model_;

@@ -1,8 +1,9 @@
-// What the library has: a layer, an optimizer and a loss, a page each.
+// What the library has: a layer, an optimizer, a loss and a data source, a page each.
 #include <meshwork/extension.h>
 
 namespace mine {
 
+void add_oscillator(meshwork::Catalog& catalog);
 void add_pinball(meshwork::Catalog& catalog);
 void add_sign_momentum(meshwork::Catalog& catalog);
 void add_swish(meshwork::Catalog& catalog);
@@ -10,6 +11,7 @@ void add_swish(meshwork::Catalog& catalog);
 }  // namespace mine
 
 MESHWORK_EXTENSION(catalog) {
+  mine::add_oscillator(catalog);
   mine::add_pinball(catalog);
   mine::add_sign_momentum(catalog);
   mine::add_swish(catalog);

@@ -1,22 +1,34 @@
-// The kinds of sources that a configuration can name.
+// Sources of samples as configurations write them.
 //
-// A kind is a page: the file of the source, with a function that enters the kind. Nothing else
-// names the page; the build writes the function that calls them all (launch/cmake/pages.cmake).
+//     {kind: idx, images: train-images.gz, labels: train-labels.gz}
+//     {kind: hdf5, features: "train.h5:/images", targets: "train.h5:/labels"}
+//     {kind: npy, features: x.npy, targets: y.npy}
+//     {kind: npz, file: data.npz, features: x, targets: y}
+//     {kind: csv, file: table.csv, features: [age, city], targets: price}
+//     {kind: images, directory: photos}
+//     {kind: text, file: novel.txt, length: 64}
+//     {kind: synthetic, rows: 128, features: {kind: normal, shape: [28, 28, 1]},
+//                                  targets: {kind: classes, classes: 10}}
 //
-//     void add_idx(SourceKinds& kinds) {
-//       kinds.push_back(source_kind<IdxOptions>("idx", open_idx));
-//     }
+// A kind is a page, as a class of the catalog is (runtime/config/catalog.h): the file of the source,
+// with a function that enters the kind.
+//
+//     void add_idx(Catalog& catalog) { add_source<IdxOptions>(catalog, "idx", open_idx); }
+//
+// Its options are read with the configuration. The source is opened when the model's inputs are
+// known: its features have their names and their order, as have targets of several outputs.
 //
 // Most kinds have `features`, `targets` and `sample_weights`. A model with one input takes what is
 // written under `features`; a model with several takes a map with an entry for each, by its name.
-// `targets` are of outputs as `features` are of inputs. `fields_of` reads all of it.
+// `targets` are of outputs as `features` are of inputs; they may be absent where nothing is compared
+// with them. `fields_of` reads all of it. File names are relative to the directory in which the
+// program runs.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -26,34 +38,62 @@
 
 #include "runtime/config/catalog.h"
 #include "runtime/config/options.h"
-#include "runtime/data/from_config.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
 
-struct SourceKind {
-  std::string name;
-  std::shared_ptr<const Source> (*open)(const ConfigNode& node, const SourceContext& context);
-  /// What `meshwork reference` says of its options, and of parts of them, as "synthetic/normal".
-  std::map<std::string, Explained> explained;
-  /// Throws `ConfigError` for what is wrong with what is written, as far as that can be told before
-  /// the model's inputs are known and without a file.
-  std::function<void(const ConfigNode& node)> check;
+/// What a source is opened for.
+struct SourceContext {
+  std::span<const std::string> inputs;  // the names of the model's inputs
+  /// Of a model with several outputs, the names of those that are compared with targets; of a model
+  /// with one, none.
+  std::span<const std::string> outputs = {};
+  /// The names of fields whose numbers may not be rounded: those of rows and classes. The only
+  /// target is called "targets".
+  std::span<const std::string> exact = {};
+  std::uint64_t seed = 0;  // of the run, which a synthetic source is made by unless it says its own
+  /// Of the training data, where this source is of others; null if these are not known.
+  const std::vector<Categories>* categories = nullptr;
 };
-using SourceKinds = std::vector<SourceKind>;
 
-/// Enters every kind.
-void add_sources(SourceKinds& kinds);
+struct WrittenSource {
+  ConfigNode node;  // where messages about it point
+  /// Throws `ConfigError` with the place: all that is wrong with the files, and what does not fit
+  /// the model.
+  std::function<std::shared_ptr<const Source>(const SourceContext& context)> open;
+};
+using SharedWrittenSource = std::shared_ptr<const WrittenSource>;
+
+template <>
+struct KindOf<SharedWrittenSource> {
+  static constexpr const char* word = "source";
+  static constexpr const char* article = "a source, such as {kind: idx, ...}";
+  static constexpr const char* key = "kind";
+};
+[[nodiscard]] std::string to_text(const SharedWrittenSource& source);
+
+/// Enters the kind `name` with these options. `open(node, options, context)` makes the source.
+template <class Options>
+void add_source(Catalog& catalog, const std::string& name,
+                std::shared_ptr<const Source> (*open)(const ConfigNode& node,
+                                                      const Options& options,
+                                                      const SourceContext& context)) {
+  catalog.enter<SharedWrittenSource>(
+      {name,
+       {},
+       [name, open](const ConfigNode& node, const Catalog& all) -> SharedWrittenSource {
+         return std::make_shared<const WrittenSource>(WrittenSource{
+             node, [node, open, options = read_options<Options>(node, all, name, {"kind"})](
+                       const SourceContext& context) {
+               return node.located([&] { return open(node, options, context); });
+             }});
+       },
+       [] { return explained<Options>(); }});
+}
 
 /// What describes a field, read when the model's inputs are known.
 using WrittenField =
     Written<"a field; of several inputs or outputs: a map of fields by their names">;
-
-/// The options of the source of `kind` that `node` describes.
-template <class Options>
-[[nodiscard]] Options read_source_options(const ConfigNode& node, const char* kind) {
-  return read_options<Options>(node, Catalog(), kind, {"kind"});
-}
 
 /// What `node` gives, one value or a list. Throws `ConfigError` for a list without `expected`.
 template <class Value>
@@ -62,14 +102,6 @@ template <class Value>
   auto values = node.as<std::vector<Value>>();
   if (values.empty()) node.fail("the list is empty; expected {}", expected);
   return values;
-}
-
-/// The kind `name` of sources with these options.
-template <class Options>
-[[nodiscard]] SourceKind source_kind(const std::string& name, decltype(SourceKind::open) open) {
-  return {name, open, {{name, explained<Options>()}}, [name](const ConfigNode& node) {
-            static_cast<void>(read_source_options<Options>(node, name.c_str()));
-          }};
 }
 
 /// What is written for each input: all of `node` for the only one or, `by_name`, its entries.

@@ -1,8 +1,9 @@
 // Sources as configurations write them.
-#include "runtime/data/from_config.h"
+#include "runtime/data/written_source.h"
 
 #include "runtime/config/load.h"
 #include "runtime/data/hdf5_handles.h"
+#include "runtime/pages.h"
 #include "tests/runtime/data/numpy.h"
 #include "tests/runtime/data/support.h"
 #include "tests/support/catch.h"
@@ -11,9 +12,15 @@ namespace meshwork::from_config_test {
 
 namespace {
 
+std::shared_ptr<const Source> source(const std::string& text, const SourceContext& context) {
+  Catalog catalog;
+  add_runtime(catalog);
+  return catalog.make<SharedWrittenSource>(parse_config(text, "test.yaml"))->open(context);
+}
+
 std::shared_ptr<const Source> source(const std::string& text,
                                      const std::vector<std::string>& inputs = {"input"}) {
-  return source_from_config(parse_config(text, "test.yaml"), {.inputs = inputs, .seed = 5});
+  return source(text, SourceContext{.inputs = inputs, .seed = 5});
 }
 
 // A data set of numbers of the type `stored`, `columns` in a row, or one without columns.
@@ -145,11 +152,10 @@ TEST_CASE("fields that may not be rounded keep float64") {
   const auto check = [&](const std::string& text, const std::vector<double>& values) {
     INFO(text);
     const std::vector<std::string> inputs{"input"}, exact{"targets"};
-    const auto source =
-        source_from_config(parse_config(text, "test.yaml"), {.inputs = inputs, .exact = exact});
-    CHECK(source->field(0).type == ElementType::float32);
-    REQUIRE(source->field(1).type == ElementType::float64);
-    CHECK(test::read_all<double>(*source, 1) == values);
+    const auto opened = source(text, SourceContext{.inputs = inputs, .exact = exact});
+    CHECK(opened->field(0).type == ElementType::float32);
+    REQUIRE(opened->field(1).type == ElementType::float64);
+    CHECK(test::read_all<double>(*opened, 1) == values);
   };
   check("{kind: npy, features: from_config/x.npy, targets: from_config/x.npy}", {0.1, 0x1p60});
   check("{kind: csv, file: from_config/t.csv, features: a, targets: a}", {0.1, 16777217.5});
@@ -209,8 +215,8 @@ TEST_CASE("columns of a table are features and targets by name") {
                     Catch::Contains("expected one character"));
   const std::vector<Categories> known{{"city", {"Oslo", "Paris", "Rome"}}};
   const std::vector<std::string> inputs{"input"};
-  const auto other = source_from_config(parse_config(table + "features: city}", "test.yaml"),
-                                        {.inputs = inputs, .seed = 5, .categories = &known});
+  const auto other = source(table + "features: city}",
+                            SourceContext{.inputs = inputs, .seed = 5, .categories = &known});
   CHECK(test::read_all<std::int32_t>(*other, 0) == std::vector<std::int32_t>{2, 0});
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/data/source_kinds.h"
+#include "runtime/data/written_source.h"
 
 #include <algorithm>
 
@@ -27,6 +27,10 @@ std::vector<ConfigNode> entries_for(const ConfigNode& node, std::span<const std:
 }
 
 }  // namespace
+
+std::string to_text(const SharedWrittenSource& source) {
+  return source ? source->node.find("kind")->as<std::string>() : "none";
+}
 
 std::vector<ConfigNode> features_of(const ConfigNode& node, std::span<const std::string> inputs,
                                     bool by_name) {
