@@ -5,6 +5,7 @@
 
 #include "collectives/blocks.h"
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 
 namespace meshwork {
 
@@ -148,6 +149,12 @@ Pending& Pending::operator=(Pending&& other) noexcept {
 
 Pending::~Pending() {
   if (!active()) return;
+  if (Hosted::current() != nullptr && std::uncaught_exceptions() > 0) {
+    // MPI may still work on it.
+    Hosted::current()->leave_wait();
+    (void)new std::shared_ptr<CompiledCollective>(std::move(collective_));
+    return;
+  }
   abort_job(1, std::uncaught_exceptions() > 0
                    ? "an error ended the work between the start of a collective and its end"
                    : "a started collective was destroyed before it was waited for");

@@ -12,6 +12,7 @@
 
 #include "collectives/device_transports.h"
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/printable.h"
 
 namespace meshwork {
@@ -140,6 +141,7 @@ MpiEnvironment::~MpiEnvironment() {
 }
 
 void abort_job(int exit_code, const std::string& message) {
+  if (Hosted::current() != nullptr) throw Error(message);
   std::cout.flush();
   std::clog.flush();
   std::fflush(stdout);
@@ -182,6 +184,15 @@ JobWithin::~JobWithin() {
   job = around_;
 }
 
+Communicator Communicator::duplicate_of(MPI_Comm native) {
+  if (!mpi_runs()) fail("a communicator was given while MPI is not initialised");
+  MPI_Comm duplicate = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(native, &duplicate), "MPI_Comm_dup");
+  Communicator own(duplicate, true);
+  return_errors(duplicate);
+  return own;
+}
+
 Communicator Communicator::self() {
   if (!mpi_runs()) fail("a communicator was asked for while MPI is not initialised");
   return_errors(MPI_COMM_SELF);
@@ -209,22 +220,26 @@ Communicator::~Communicator() {
   int finalized = 0;
   // A communicator that outlives MPI has nothing left to free.
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+  if (Hosted::current() != nullptr && Hosted::current()->is_broken()) return;
   if (MPI_Comm_free(&native_) != MPI_SUCCESS) abort_job(1, "MPI_Comm_free failed");
 }
 
 Communicator Communicator::split(int color, int key) const {
+  await_ranks(native_);
   MPI_Comm native = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(native_, color, key, &native), "MPI_Comm_split");
   return {native, true};
 }
 
 Communicator Communicator::duplicate() const {
+  await_ranks(native_);
   MPI_Comm native = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(native_, &native), "MPI_Comm_dup");
   return {native, true};
 }
 
 Communicator Communicator::split_by_node() const {
+  await_ranks(native_);
   MPI_Comm native = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(native_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &native),
             "MPI_Comm_split_type");

@@ -37,7 +37,8 @@ class MpiEnvironment {
 };
 
 /// Ends the job on all ranks at once: flushes standard output, prints "rank R (host): message" on
-/// standard error, then MPI_Abort with `exit_code`. Without a running MPI the process alone ends.
+/// standard error, then MPI_Abort with `exit_code`. Without a running MPI the process alone ends. In
+/// a job that is a part of somebody's program (hosted.h), throws an `Error` instead.
 [[noreturn]] void abort_job(int exit_code, const std::string& message);
 
 class Communicator {
@@ -45,6 +46,8 @@ class Communicator {
   /// Borrows the communicator of the job: MPI_COMM_WORLD unless there is a `JobWithin`. MPI must be
   /// initialised.
   static Communicator world();
+  /// A duplicate of a communicator of somebody's, which stays as it is. Collective over it.
+  static Communicator duplicate_of(MPI_Comm native);
   /// The calling rank alone; borrows MPI_COMM_SELF.
   static Communicator self();
 
@@ -67,6 +70,8 @@ class Communicator {
   [[nodiscard]] Communicator split_by_node() const;
 
   [[nodiscard]] MPI_Comm native() const { return native_; }
+  /// Never frees it: MPI may still work on it (hosted.h).
+  void leave() { owned_ = false; }
 
   /// What `owner`, a transport, keeps for this group of ranks, or null. It goes with this object.
   [[nodiscard]] void* attachment(const void* owner) const {

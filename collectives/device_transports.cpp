@@ -15,6 +15,7 @@
 #include "collectives/exchange.h"
 #include "collectives/forwarding.h"
 #include "collectives/host_transports.h"
+#include "collectives/hosted.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/staged_transport.h"
 #ifdef MESHWORK_HAS_NCCL
@@ -93,6 +94,7 @@ double seconds_of_all_reduce(Transport& transport, const Communicator& ranks, De
     best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
   }
   double slowest = 0;
+  await_ranks(ranks);
   check_mpi(MPI_Allreduce(&best, &slowest, 1, MPI_DOUBLE, MPI_MAX, ranks.native()),
             "MPI_Allreduce");
   return slowest;

@@ -22,6 +22,16 @@ std::string_view file_of(const std::source_location& where) {
 
 }  // namespace
 
+void rethrow_from(std::string_view where) {
+  try {
+    throw;
+  } catch (const RanksParted& parted) {
+    throw RanksParted(fmt::format("{}: {}", where, parted.what()));
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("{}: {}", where, error.what()));
+  }
+}
+
 std::string message_of(const std::exception& error) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return memory ? "there is not enough memory" : error.what();

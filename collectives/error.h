@@ -57,6 +57,10 @@ template <class... Arguments>
   throw Error(fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
+/// Throws the exception that is being handled again as an `Error` that says first from where it comes;
+/// `RanksParted` stays that.
+[[noreturn]] void rethrow_from(std::string_view where);
+
 /// What `error` says; memory that cannot be had, in words.
 [[nodiscard]] std::string message_of(const std::exception& error);
 

@@ -13,6 +13,7 @@
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
 #include "collectives/fnv1a.h"
+#include "collectives/hosted.h"
 #include "collectives/joint_failure.h"
 #include "collectives/text_list.h"
 #include "collectives/wrong_input.h"
@@ -35,6 +36,7 @@ int job_rank() {
 template <class Value>
 Value reduce(const Communicator& communicator, Value value, MPI_Datatype type, MPI_Op operation) {
   Value result = value;
+  await_ranks(communicator);
   check_mpi(MPI_Allreduce(&value, &result, 1, type, operation, communicator.native()),
             "MPI_Allreduce");
   return result;
@@ -82,10 +84,12 @@ std::string first_difference(const Settings& one, int one_rank, const Settings& 
 
 std::string broadcast_text(const Communicator& communicator, std::string text, int root) {
   std::int64_t length = static_cast<std::int64_t>(text.size());
+  await_ranks(communicator);
   check_mpi(MPI_Bcast(&length, 1, MPI_INT64_T, root, communicator.native()), "MPI_Bcast");
   text.resize(static_cast<std::size_t>(length));
   for (std::int64_t begin = 0; begin < length; begin += largest_count) {
     const int count = static_cast<int>(std::min(largest_count, length - begin));
+    await_ranks(communicator);
     check_mpi(MPI_Bcast(text.data() + begin, count, MPI_CHAR, root, communicator.native()),
               "MPI_Bcast");
   }
@@ -99,6 +103,7 @@ std::vector<std::string> gather_texts(const Communicator& communicator, const st
   const std::int64_t length = static_cast<std::int64_t>(text.size());
   const std::int64_t longest = reduce(communicator, length, MPI_INT64_T, MPI_MAX);
   std::vector<std::int64_t> lengths(here ? ranks : 0);
+  await_ranks(communicator);
   check_mpi(MPI_Gather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, root,
                        communicator.native()),
             "MPI_Gather");
@@ -121,6 +126,7 @@ std::vector<std::string> gather_texts(const Communicator& communicator, const st
     }
     together.resize(static_cast<std::size_t>(total));
     const std::int64_t first = std::min(begin, length);
+    await_ranks(communicator);
     check_mpi(MPI_Gatherv(text.data() + first, part(length), MPI_CHAR, together.data(),
                           counts.data(), offsets.data(), MPI_CHAR, root, communicator.native()),
               "MPI_Gatherv");
@@ -136,6 +142,7 @@ std::vector<DistinctText> distinct_texts(const Communicator& communicator,
                                          const std::string& text) {
   const std::uint64_t own = fnv1a(text);
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(communicator.size()));
+  await_ranks(communicator);
   check_mpi(
       MPI_Allgather(&own, 1, MPI_UINT64_T, hashes.data(), 1, MPI_UINT64_T, communicator.native()),
       "MPI_Allgather");
@@ -200,6 +207,7 @@ void require_same_call(const Communicator& communicator, const std::string& call
   // Which of the calls a rank makes, and its number in the job.
   const std::array<int, 2> own{static_cast<int>(mine - calls.begin()), job_rank()};
   std::vector<std::array<int, 2>> all(static_cast<std::size_t>(communicator.size()));
+  await_ranks(communicator);
   check_mpi(MPI_Allgather(own.data(), 2, MPI_INT, all.data(), 2, MPI_INT, communicator.native()),
             "MPI_Allgather");
   std::string text;
@@ -233,6 +241,7 @@ void require_same_settings(const Communicator& communicator, const Settings& set
   const int own = settings != reference ? communicator.rank() : communicator.size();
   const int shower = reduce(communicator, own, MPI_INT, MPI_MIN);
   int reference_rank = job_rank();
+  await_ranks(communicator);
   check_mpi(MPI_Bcast(&reference_rank, 1, MPI_INT, 0, communicator.native()), "MPI_Bcast");
   std::string difference;
   if (communicator.rank() == shower) {

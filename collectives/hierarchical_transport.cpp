@@ -8,6 +8,7 @@
 
 #include "collectives/blocks.h"
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/nodes.h"
 
@@ -35,6 +36,7 @@ class HierarchicalTransport final : public Transport {
     // The same number on all siblings, and whether all of them are as long.
     const int own[4] = {here, -here, communicator.size(), -communicator.size()};
     int least[4];
+    await_ranks(ranks_);
     check_mpi(MPI_Allreduce(own, least, 4, MPI_INT, MPI_MIN, ranks_.native()), "MPI_Allreduce");
     const bool alike = least[0] == -least[1] && least[2] == -least[3];
     const auto levels = std::make_shared<Levels>();

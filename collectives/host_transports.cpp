@@ -6,6 +6,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hierarchical_transport.h"
+#include "collectives/hosted.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/nodes.h"
 #include "collectives/shared_transport.h"
@@ -19,6 +20,7 @@ std::unique_ptr<Transport> best_transport(const Communicator& ranks) {
   const auto nodes = std::make_shared<const Nodes>(ranks);
   const int here = nodes->split(ranks).size();
   int most = 0;
+  await_ranks(ranks);
   check_mpi(MPI_Allreduce(&here, &most, 1, MPI_INT, MPI_MAX, ranks.native()), "MPI_Allreduce");
   if (most == 1) return make_mpi_transport({.nodes = nodes});
   std::unique_ptr<Transport> made;

@@ -9,6 +9,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 
 namespace meshwork {
 namespace {
@@ -22,9 +23,15 @@ constexpr std::chrono::microseconds brief_wait{500};
 int smallest(const Communicator& communicator, int value, const std::string& last_words = "",
              std::optional<std::chrono::seconds> patience = {}) {
   const Clock::time_point start = Clock::now();
-  int result = value;
+  // Where the wait is left, MPI may still write.
+  auto numbers = std::make_unique<std::array<int, 2>>(std::array{value, value});
+  const auto leave = [&] {
+    if (Hosted* const hosted = Hosted::current()) hosted->leave_wait();
+    (void)numbers.release();
+  };
   MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MIN, communicator.native(), &request),
+  check_mpi(MPI_Iallreduce(numbers->data(), numbers->data() + 1, 1, MPI_INT, MPI_MIN,
+                           communicator.native(), &request),
             "MPI_Iallreduce");
   std::chrono::microseconds pause{20};
   bool brief = true;  // as most waits are; an MPI_Test moves an operation by one of its rounds
@@ -34,10 +41,19 @@ int smallest(const Communicator& communicator, int value, const std::string& las
     const Clock::duration waited = Clock::now() - start;
     const bool late = patience && waited > *patience;
     if (!last_words.empty() && (code != MPI_SUCCESS || (done == 0 && late))) {
+      leave();
       abort_job(1, last_words);
     }
     check_mpi(code, "MPI_Test");
-    if (done != 0) return result;
+    if (done != 0) return (*numbers)[1];
+    if (Hosted* const hosted = Hosted::current()) {
+      try {
+        hosted->look();
+      } catch (const RanksParted&) {
+        leave();
+        throw;
+      }
+    }
     if (brief) {
       brief = waited < brief_wait;
       ::sched_yield();
@@ -77,6 +93,7 @@ std::string joint_failure(const Communicator& communicator, const std::string& o
   const std::string text = broadcast_text(communicator, own, lowest);
   if (smallest(communicator, own == text ? 1 : 0) != 0) return text;
   int rank = Communicator::world().rank();  // its number in the job, which is what messages name
+  await_ranks(communicator);
   check_mpi(MPI_Bcast(&rank, 1, MPI_INT, lowest, communicator.native()), "MPI_Bcast");
   return fmt::format("rank {}: {}", rank, text);
 }

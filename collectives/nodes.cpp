@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 
 namespace meshwork {
 
@@ -59,6 +60,7 @@ Cores cores_of(const Communicator& node) {
   // It fails on a node of more than 1024 cores: nothing is known of them then.
   if (::sched_getaffinity(0, sizeof own, &own) != 0) CPU_ZERO(&own);
   std::vector<cpu_set_t> bound(static_cast<std::size_t>(node.size()));
+  await_ranks(node);
   check_mpi(
       MPI_Allgather(&own, sizeof own, MPI_BYTE, bound.data(), sizeof own, MPI_BYTE, node.native()),
       "MPI_Allgather");
@@ -121,6 +123,7 @@ Nodes::Nodes(const Communicator& ranks, int ranks_a_node) {
   is_crowded_ = cores.count < cores.ranks;
   const int node = ranks_a_node > 0 ? own / ranks_a_node : job_ranks_of(physical).front();
   std::vector<int> nodes(job_ranks.size());
+  await_ranks(ranks);
   check_mpi(MPI_Allgather(&node, 1, MPI_INT, nodes.data(), 1, MPI_INT, ranks.native()),
             "MPI_Allgather");
   by_job_rank_.resize(static_cast<std::size_t>(*std::ranges::max_element(job_ranks)) + 1, -1);

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/shared_counters.h"
 
 namespace meshwork {
@@ -105,6 +106,7 @@ void SharedGroup::touch_calls(const Communicator& node, std::int64_t bytes) {
     }
   };
   touch_all_of(rank_);
+  await_ranks(node);
   check_mpi(MPI_Barrier(node.native()), "MPI_Barrier");
   for (int rank = 0; rank < size_; ++rank) {
     if (rank != rank_) touch_all_of(rank);
@@ -293,6 +295,7 @@ void SharedGroup::at_leisure(double seconds) {
     const char* word = reinterpret_cast<const char*>(memory_.all().data() + word_at);
     throw RanksParted(std::string(word, ::strnlen(word, word_bytes)));
   }
+  if (Hosted* const hosted = Hosted::current()) hosted->look();
   agenda_->advance();
   // MPI goes on with what was started through it only while somebody calls it.
   int found = 0;

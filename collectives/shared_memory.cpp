@@ -15,6 +15,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/hosted.h"
 #include "collectives/huge_pages.h"
 
 namespace meshwork {
@@ -115,6 +116,7 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
       offer.process = ::getpid();
       offer.descriptor = file_;
     });
+    await_ranks(node);
     check_mpi(MPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, node.native()), "MPI_Bcast");
     together(node, [&] {
       if (first) return;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/huge_pages.h"
 #include "collectives/shared_memory.h"
 
@@ -36,6 +37,7 @@ class SharedWindows::Window final : public TransportMemory::Owner {
     }
     own = parts[static_cast<std::size_t>(node.rank())];
     number = (static_cast<std::uint64_t>(job_ranks.front()) + 1) << 32 | ++windows_->made_;
+    await_ranks(node);
     check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, node.native()), "MPI_Bcast");
     // Each its own, near its processor.
     make_huge_pages(own.data(), aligned_sum({{std::ssize(own)}}, alignment_of(bytes)));
@@ -66,6 +68,7 @@ class SharedWindows::Window final : public TransportMemory::Owner {
 TransportMemory SharedWindows::allocate(const std::shared_ptr<SharedWindows>& windows,
                                         const Communicator& node, std::int64_t bytes) {
   std::vector<std::int64_t> sizes(static_cast<std::size_t>(node.size()));
+  await_ranks(node);
   check_mpi(MPI_Allgather(&bytes, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, node.native()),
             "MPI_Allgather");
   auto window = std::make_unique<Window>(windows, node, sizes);

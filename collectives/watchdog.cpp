@@ -18,6 +18,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 #include "collectives/side_channel.h"
 #include "collectives/stop_signals.h"
 #include "collectives/thread_without_signals.h"
@@ -315,6 +316,9 @@ class Watchdog::Watcher {
   /// One write, so that the lines of several ranks stay whole; without the stream's lock, which the
   /// thread that hangs may hold.
   void print(const std::string& message) const {
+    if (const Hosted* const hosted = Hosted::current(); hosted != nullptr && !hosted->prints()) {
+      return;
+    }
     const std::string line = fmt::format("rank {} ({}): {}\n", rank_, host_, message);
     for (std::size_t at = 0; at < line.size();) {
       const ssize_t written = ::write(STDERR_FILENO, line.data() + at, line.size() - at);
@@ -323,7 +327,12 @@ class Watchdog::Watcher {
     }
   }
 
-  [[noreturn]] void end(int status, const std::string& message) const {
+  void end(int status, const std::string& message) {
+    if (Hosted* const hosted = Hosted::current()) {
+      hosted->fail_here(message);
+      over_ = true;  // who calls this holds the mutex
+      return;
+    }
     print(message);
     // MPI may hang as well.
     std::thread([status] {

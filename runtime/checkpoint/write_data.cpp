@@ -9,6 +9,7 @@
 
 #include "collectives/element_type.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/hosted.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
@@ -133,6 +134,7 @@ std::vector<Rounds> agree_on_rounds(const DataToWrite& data) {
     numbers.push_back(static_cast<std::int64_t>(parts_of(tensor, data.part_bytes).size()));
   }
   const TracedCollective inside(TracePoint(data.trace, "counting of the parts of " + data.file));
+  await_ranks(data.communicator);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()),
                           MPI_INT64_T, MPI_MAX, data.communicator.native()),
             "MPI_Allreduce");
@@ -245,9 +247,11 @@ void write_data_through_root(const DataToWrite& data,
   if (communicator.rank() != 0) {
     for (const TensorPart& tensor : data.tensors) {
       for (const Part& part : parts_of(tensor, most)) {
-        check_mpi(MPI_Send(part.values, static_cast<int>(size_of(part.block)), MPI_FLOAT, 0,
-                           message_tag, communicator.native()),
-                  "MPI_Send");
+        MPI_Request sent = MPI_REQUEST_NULL;
+        check_mpi(MPI_Isend(part.values, static_cast<int>(size_of(part.block)), MPI_FLOAT, 0,
+                            message_tag, communicator.native(), &sent),
+                  "MPI_Isend");
+        await({&sent, 1}, "MPI_Wait for data on its way to rank 0");
       }
     }
     return;
@@ -290,9 +294,11 @@ void write_data_through_root(const DataToWrite& data,
                     [&](const Block& block) {
                       const std::int64_t count = size_of(block);
                       received.resize(static_cast<std::size_t>(count));
-                      check_mpi(MPI_Recv(received.data(), static_cast<int>(count), MPI_FLOAT, rank,
-                                         message_tag, communicator.native(), MPI_STATUS_IGNORE),
-                                "MPI_Recv");
+                      MPI_Request come = MPI_REQUEST_NULL;
+                      check_mpi(MPI_Irecv(received.data(), static_cast<int>(count), MPI_FLOAT, rank,
+                                          message_tag, communicator.native(), &come),
+                                "MPI_Irecv");
+                      await({&come, 1}, "MPI_Wait for data of another rank");
                       write(block, received.data());
                     });
     }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/exchange.h"
 #include "collectives/fnv1a.h"
 
@@ -18,6 +19,7 @@ std::unique_ptr<Device> make_device_on_node(const std::string& kind, const Commu
   const std::string hardware = device->hardware();
   const std::uint64_t mine = fnv1a(hardware);
   std::vector<std::uint64_t> all(static_cast<std::size_t>(node.size()));
+  await_ranks(node);
   check_mpi(MPI_Allgather(&mine, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, node.native()),
             "MPI_Allgather");
   if (!hardware.empty()) {

@@ -119,9 +119,9 @@ void Program::walk(const std::vector<Instruction>& instructions, const AfterEach
       instruction->kernel->run(instruction->operands);
       after_each(static_cast<std::size_t>(instruction - first));
     }
-  } catch (const std::exception& error) {
+  } catch (const std::exception&) {
     activity_->store(before, std::memory_order_relaxed);
-    throw Error(fmt::format("{}: {}", *instruction->label, error.what()));
+    rethrow_from(*instruction->label);
   }
   activity_->store(before, std::memory_order_relaxed);
 }

@@ -37,8 +37,8 @@ class CollectiveKernel final : public Kernel {
     const std::uint64_t before = captured ? entry_.enqueued->captured() : started();
     try {
       communicate_(operands);
-    } catch (const std::exception& error) {
-      fail("{}: {}", entry_.description, error.what());
+    } catch (const std::exception&) {
+      rethrow_from(entry_.description);
     }
     operations_ = (captured ? entry_.enqueued->captured() : started()) - before;
     if (!captured) note_enqueued();

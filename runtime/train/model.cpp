@@ -10,6 +10,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/fnv1a.h"
+#include "collectives/hosted.h"
 #include "collectives/printable.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
@@ -96,8 +97,8 @@ Settings settings_of(const EvaluateOptions& options, const Source& data) {
 
 Blueprint blueprint_of(std::shared_ptr<const Graph> graph, const Distribution& distribution,
                        const ModelOptions& options) {
-  const LayoutMap layouts = with_strategy(distribution.layouts, distribution.strategy, *graph,
-                                          distribution.batch_axis);
+  const LayoutMap layouts =
+      with_strategy(distribution.layouts, distribution.strategy, *graph, distribution.batch_axis);
   return {std::move(graph), layouts, distribution.batch_axis, distribution.unmatched_layouts,
           options};
 }
@@ -242,7 +243,8 @@ class KeptParameters {
 }  // namespace
 
 void Model::State::say(const std::string& line) const {
-  if (is_root()) {
+  const Hosted* const hosted = Hosted::current();
+  if (is_root() && (hosted == nullptr || hosted->prints())) {
     if (make_room) make_room();
     std::fprintf(stderr, "%s\n", coloured_message(printable(line), STDERR_FILENO).c_str());
   }
@@ -255,7 +257,12 @@ void Model::State::break_off() noexcept {
     if (engine) engine->release_captured();
     transport->give_up();
   } catch (const std::exception& problem) {
-    abort_job(1, problem.what());
+    if (Hosted* const hosted = Hosted::current()) {
+      hosted->fail_here(problem.what());
+      hosted->leave_wait();
+    } else {
+      abort_job(1, problem.what());
+    }
   }
 }
 
@@ -395,7 +402,10 @@ Model::Model(Shape shape, const std::shared_ptr<LayerBlock>& block, Distribution
   }
 }
 
-Model::~Model() = default;
+Model::~Model() {
+  // MPI may still write what it has.
+  if (Hosted::current() != nullptr && Hosted::current()->is_broken()) (void)state_.release();
+}
 Model::Model(Model&&) noexcept = default;
 
 void Model::compile(CompileOptions options) {
@@ -478,8 +488,8 @@ std::vector<float> Model::predict(std::shared_ptr<const Source> data, EvaluateOp
 
 namespace {
 
-// What the losses are given of `batch`.
-LossData loss_data_of(const Model::State& state, const BatchView& batch) {
+// What the losses are given of batches of the user's, which have so many targets.
+LossData loss_data_of(const Model::State& state, std::size_t targets, bool weighted) {
   LossData data;
   const Graph& model = *state.graph;
   const std::vector<OutputTraining> outputs = training_of_outputs(*state.compiled, model);
@@ -488,111 +498,161 @@ LossData loss_data_of(const Model::State& state, const BatchView& batch) {
     const Shape target = outputs[i].loss->target_shape(model.tensors[model.outputs[i]].shape);
     data.targets.emplace_back(target.begin() + 1, target.end());
   }
-  if (batch.targets.size() != data.targets.size()) {
+  if (targets != data.targets.size()) {
     fail("the model compares {} of its outputs with targets, the batch has {}", data.targets.size(),
-         batch.targets.size());
+         targets);
   }
-  if (!batch.weights.empty()) data.weights = Shape();
+  if (weighted) data.weights = Shape();
   return data;
 }
 
-// What steps on batches like `batch` run on, made for the first.
-std::unique_ptr<UserBatches> make_user_batches(Model::State& state, Mode mode,
-                                               const BatchView& batch) {
+// Prepares for batches of the user's, and calls `add(tensor, role)` for each of their fields.
+template <class Add>
+void prepare_user_batches(Model::State& state, Mode mode, std::int64_t rows, std::size_t targets,
+                          bool weighted, const Add& add) {
   if (mode == Mode::train) {
-    state.prepare(loss_data_of(state, batch), batch.rows);
+    state.prepare(loss_data_of(state, targets, weighted), rows);
   } else if (mode == Mode::evaluate) {
-    state.prepare_to_evaluate(loss_data_of(state, batch), batch.rows);
+    state.prepare_to_evaluate(loss_data_of(state, targets, weighted), rows);
   } else {
-    state.prepare(std::nullopt, batch.rows);
+    state.prepare(std::nullopt, rows);
   }
-  const Graph& graph = *state.objective.graph;
-  std::vector<Array> arrays;
-  const auto add = [&](std::span<const float> values, TensorId tensor, FieldRole role) {
-    arrays.emplace_back(graph.tensors[tensor].path, values, graph.shape_of(tensor, batch.rows),
-                        role);
-  };
-  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
-    add(batch.inputs[i], graph.inputs[i], FieldRole::feature);
-  }
-  for (std::size_t i = 0; i < batch.targets.size(); ++i) {
-    add(batch.targets[i], state.objective.targets[i], FieldRole::target);
-  }
-  if (!batch.weights.empty()) {
-    add(batch.weights, *state.objective.weights, FieldRole::weight);
-  }
-  return std::make_unique<UserBatches>(state, mode,
-                                       std::make_shared<ArraySource>(std::move(arrays)));
+  for (const TensorId input : state.objective.graph->inputs) add(input, FieldRole::feature);
+  if (mode == Mode::predict) return;
+  for (const TensorId target : state.objective.targets) add(target, FieldRole::target);
+  if (weighted) add(*state.objective.weights, FieldRole::weight);
 }
 
-// What was made for batches like `batch`, with the values of this one.
+// What was made for batches like `batch`, with the values of this one; made for the first.
 UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch) {
-  const std::tuple key(mode, batch.rows, !batch.weights.empty());
-  const auto found = state.user_batches.find(key);
-  if (found == state.user_batches.end()) {
-    // Making it forgets what was made for another objective.
-    std::unique_ptr<UserBatches> made = make_user_batches(state, mode, batch);
-    return *(state.user_batches[key] = std::move(made));
-  }
-  UserBatches& known = *found->second;
-  if (known.source->target_count() != static_cast<int>(batch.targets.size())) {
-    (void)loss_data_of(state, batch);  // says what is wrong
-  }
-  int field = 0;
-  const auto borrow = [&](std::span<const float> values) {
-    known.source->array(field++).borrow(values);
-  };
-  std::for_each(batch.inputs.begin(), batch.inputs.end(), borrow);
-  std::for_each(batch.targets.begin(), batch.targets.end(), borrow);
-  if (!batch.weights.empty()) borrow(batch.weights);
-  return known;
-}
-
-// Runs one step on a batch of the user's, which `ran` gets with what belongs to such batches.
-template <class Ran>
-auto step_on(Model::State& state, Mode mode, const BatchView& batch, const StepScalars& scalars,
-             const Ran& ran) {
-  const Graph& model = *state.graph;
-  if (batch.inputs.size() != model.inputs.size()) {
-    fail("the model has {} inputs, the batch {}", model.inputs.size(), batch.inputs.size());
+  if (batch.inputs.size() != state.graph->inputs.size()) {
+    fail("the model has {} inputs, the batch {}", state.graph->inputs.size(), batch.inputs.size());
   }
   if (batch.rows < 1) {
     fail("a batch needs at least one row, found {}", batch.rows);
   }
-  UserBatches& batches = user_batches(state, mode, batch);
-  return ran(batches.fed.run(*batches.feeder->next(), scalars), batches);
+  std::vector<std::span<const float>> values = batch.inputs;
+  values.insert(values.end(), batch.targets.begin(), batch.targets.end());
+  if (!batch.weights.empty()) values.push_back(batch.weights);
+  const std::tuple key(mode, batch.rows, !batch.weights.empty(), false);
+  const auto found = state.user_batches.find(key);
+  if (found == state.user_batches.end()) {
+    // Making it forgets what was made for another objective.
+    std::vector<Array> arrays;
+    prepare_user_batches(state, mode, batch.rows, batch.targets.size(), !batch.weights.empty(),
+                         [&](TensorId id, FieldRole role) {
+                           const Graph& graph = *state.objective.graph;
+                           arrays.emplace_back(graph.tensors[id].path, values[arrays.size()],
+                                               graph.shape_of(id, batch.rows), role);
+                         });
+    const auto source = std::make_shared<ArraySource>(std::move(arrays));
+    auto made = std::make_unique<UserBatches>(state, mode, source);
+    made->whole = source;
+    return *(state.user_batches[key] = std::move(made));
+  }
+  UserBatches& known = *found->second;
+  if (known.whole->target_count() != static_cast<int>(batch.targets.size())) {
+    (void)loss_data_of(state, batch.targets.size(), !batch.weights.empty());  // says what is wrong
+  }
+  for (std::size_t field = 0; field < values.size(); ++field) {
+    known.whole->array(static_cast<int>(field)).borrow(values[field]);
+  }
+  return known;
+}
+
+// The same of a batch of which each rank has some rows.
+UserBatches& user_batches(Model::State& state, Mode mode, const LocalBatch& batch) {
+  const Communicator& ranks = state.mesh().all();
+  const Graph& model = *state.graph;
+  std::vector<std::int64_t> elements;  // of a row, by field
+  for (const TensorId input : model.inputs) {
+    elements.push_back(element_count(model.shape_of(input, 1)));
+  }
+  if (mode != Mode::predict) {
+    const std::vector<OutputTraining> outputs = training_of_outputs(*state.compiled, model);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!outputs[i].loss) continue;
+      Shape target = outputs[i].loss->target_shape(model.tensors[model.outputs[i]].shape);
+      target.front() = 1;
+      elements.push_back(element_count(target));
+    }
+  }
+  const JointCounts counts = count_jointly(ranks, batch, model.inputs.size(), elements);
+  const std::tuple key(mode, counts.rows(), counts.weighted, true);
+  auto found = state.user_batches.find(key);
+  if (found == state.user_batches.end()) {
+    std::vector<Field> fields;
+    prepare_user_batches(
+        state, mode, counts.rows(), elements.size() - model.inputs.size(), counts.weighted,
+        [&](TensorId id, FieldRole role) {
+          const Graph& graph = *state.objective.graph;
+          Shape shape = graph.tensors[id].shape;
+          shape.erase(shape.begin());
+          fields.push_back(
+              {.name = graph.tensors[id].path, .shape = std::move(shape), .role = role});
+        });
+    const auto source = std::make_shared<JointRows>(
+        counts.rows(), std::move(fields), ranks,
+        TracePoint(&state.watchdog->trace(), "the exchange of the rows of a batch"));
+    auto made = std::make_unique<UserBatches>(state, mode, source);
+    made->joint = source;
+    source->expect(made->fed.rows_read());
+    found = state.user_batches.insert_or_assign(key, std::move(made)).first;
+  }
+  found->second->joint->take(batch, counts);
+  return *found->second;
+}
+
+// Runs one step on what `batches` have now.
+Step& step_on(UserBatches& batches, const StepScalars& scalars) {
+  return batches.fed.run(batches.next(), scalars);
 }
 
 // The same for what has a loss; gives its means.
-Logs means_of_step_on(Model::State& state, Mode mode, const BatchView& batch,
+template <class Batch>
+Logs means_of_step_on(Model::State& state, Mode mode, const Batch& batch,
                       const StepScalars& scalars) {
   if (!state.compiled) {
     fail("a step needs a loss: call compile first");
   }
-  return step_on(state, mode, batch, scalars, [](Step& step, UserBatches& batches) {
-    batches.means->reset();
-    batches.means->add(step);
-    Logs logs;
-    batches.means->write(logs);
-    return logs;
-  });
+  UserBatches& batches = user_batches(state, mode, batch);
+  batches.means->reset();
+  batches.means->add(step_on(batches, scalars));
+  Logs logs;
+  batches.means->write(logs);
+  return logs;
+}
+
+template <class Batch>
+Logs update_on(Model::State& state, const Batch& batch) {
+  const std::int64_t iteration = state.iteration;
+  const float rate = state.compiled
+                         ? static_cast<float>(state.compiled->optimizer.learning_rate(iteration))
+                         : 0.0f;
+  Logs logs = means_of_step_on(state, Mode::train, batch, {iteration, rate});
+  ++state.iteration;
+  return logs;
 }
 
 }  // namespace
 
 Logs Model::train_step(const BatchView& batch) {
   const auto call = state_->begin_call("train_step", [&] { return settings_of(batch); });
-  const std::int64_t iteration = state_->iteration;
-  const float rate = state_->compiled
-                         ? static_cast<float>(state_->compiled->optimizer.learning_rate(iteration))
-                         : 0.0f;
-  Logs logs = means_of_step_on(*state_, Mode::train, batch, {iteration, rate});
-  ++state_->iteration;
-  return logs;
+  return update_on(*state_, batch);
+}
+
+Logs Model::train_local_step(const LocalBatch& batch) {
+  const auto call = state_->begin_call("train_local_step", [] { return Settings(); });
+  return update_on(*state_, batch);
 }
 
 Logs Model::evaluate_step(const BatchView& batch) {
   const auto call = state_->begin_call("evaluate_step", [&] { return settings_of(batch); });
+  return means_of_step_on(*state_, Mode::evaluate, batch, {});
+}
+
+Logs Model::evaluate_local_step(const LocalBatch& batch) {
+  const auto call = state_->begin_call("evaluate_local_step", [] { return Settings(); });
   return means_of_step_on(*state_, Mode::evaluate, batch, {});
 }
 
@@ -601,12 +661,23 @@ std::vector<std::vector<float>> Model::predict_step(const BatchView& batch) {
   return meshwork::predict_step(*state_, batch);
 }
 
+std::vector<std::vector<float>> Model::predict_local_step(const LocalBatch& batch) {
+  const auto call = state_->begin_call("predict_local_step", [] { return Settings(); });
+  const LocalBatch inputs{.rows = batch.rows, .inputs = batch.inputs, .targets = {}};
+  UserBatches& batches = user_batches(*state_, Mode::predict, inputs);
+  const auto whole = step_on(batches, {}).predictions();
+  const std::int64_t all = batches.fed.rows(), first = batches.joint->first_row();
+  std::vector<std::vector<float>> outputs;
+  for (const std::vector<float>& output : whole) {
+    const auto row = static_cast<std::int64_t>(output.size()) / all;
+    outputs.emplace_back(output.begin() + first * row, output.begin() + (first + batch.rows) * row);
+  }
+  return outputs;
+}
+
 std::vector<std::vector<float>> predict_step(Model::State& model, const BatchView& batch) {
   const BatchView inputs{.rows = batch.rows, .inputs = batch.inputs, .targets = {}};
-  return step_on(model, Mode::predict, inputs, {}, [](Step& step, UserBatches&) {
-    const auto outputs = step.predictions();
-    return std::vector<std::vector<float>>(outputs.begin(), outputs.end());
-  });
+  return step_on(user_batches(model, Mode::predict, inputs), {}).predictions();
 }
 
 const Graph& Model::graph() const {

@@ -23,6 +23,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/checkpoint/options.h"
@@ -94,6 +95,18 @@ struct BatchView {
   std::span<const float> weights = {};  // of rows, by which their loss is multiplied; none: all 1
 };
 
+/// Row-major, in the host's memory. Doubles are rounded to float32.
+using BatchValues = std::variant<std::span<const float>, std::span<const double>>;
+
+/// The rows of a global batch that this rank has: some of its own, or none. The batch is those of all
+/// ranks of the mesh, in their order. A rank without rows leaves the lists empty.
+struct LocalBatch {
+  std::int64_t rows = 0;
+  std::vector<BatchValues> inputs;   // as BatchView has them
+  std::vector<BatchValues> targets;  // likewise
+  BatchValues weights = {};
+};
+
 class Model {
  public:
   /// Collective. Throws `Error` for graphs that are none, for layouts that do not fit the model's
@@ -144,6 +157,13 @@ class Model {
   [[nodiscard]] Logs evaluate_step(const BatchView& batch);
   /// All outputs for a batch, on every rank; its targets and weights are not looked at. Collective.
   [[nodiscard]] std::vector<std::vector<float>> predict_step(const BatchView& batch);
+
+  /// The same of a batch whose rows the ranks have, each its own; predictions are those of its rows.
+  /// Rows that are not where the layouts want them travel before the step (loop/joint_rows.h). Steps
+  /// are compiled once for each number of rows that the ranks have together. Collective.
+  Logs train_local_step(const LocalBatch& batch);
+  [[nodiscard]] Logs evaluate_local_step(const LocalBatch& batch);
+  [[nodiscard]] std::vector<std::vector<float>> predict_local_step(const LocalBatch& batch);
 
   [[nodiscard]] const Graph& graph() const;
   /// The shape of a sample of each output.

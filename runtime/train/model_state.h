@@ -21,6 +21,7 @@
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/engine/resident_data.h"
+#include "runtime/train/loop/joint_rows.h"
 #include "runtime/train/loop/means.h"
 #include "runtime/train/loop/step_agreement.h"
 #include "runtime/train/model.h"
@@ -46,8 +47,8 @@ struct Model::State : Blueprint {
   std::optional<std::int64_t> limit;            // of bytes that the engine's plan was drawn for
   Objective objective;  // the graph with loss and metrics, once targets are known
   std::unique_ptr<Engine> engine;
-  /// By rows, and whether they have weights.
-  std::map<std::tuple<Mode, std::int64_t, bool>, std::unique_ptr<UserBatches>> user_batches;
+  /// By rows, and whether they have weights, and whether ranks have rows of their own.
+  std::map<std::tuple<Mode, std::int64_t, bool, bool>, std::unique_ptr<UserBatches>> user_batches;
   std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
@@ -134,6 +135,8 @@ class FedSource {
   /// Hands a batch, or which samples it is made of, to the step that takes it, and runs it.
   Step& run(const HostBatch& batch, const StepScalars& scalars);
 
+  /// By field of the source: the rows of a full batch that this rank reads.
+  [[nodiscard]] std::vector<Range> rows_read() const;
   [[nodiscard]] std::int64_t rows() const { return source_->rows(); }
   [[nodiscard]] std::int64_t batches() const { return batch_count(source_->rows(), batch_size_); }
 
@@ -158,19 +161,23 @@ class FedSource {
 /// What steps on batches of the user's run on, kept for all of as many rows: only the values that
 /// the source borrows change.
 struct UserBatches {
-  UserBatches(Model::State& model, Mode mode, std::shared_ptr<ArraySource> batch)
-      : source(std::move(batch)),
-        fed(model, mode, source, source->rows(), "the batch"),
-        feeder(fed.feeder(false, {}, -1, false)) {
+  UserBatches(Model::State& model, Mode mode, const std::shared_ptr<const Source>& batch)
+      : fed(model, mode, batch, batch->rows(), "the batch") {
     if (mode != Mode::predict) {
       means.emplace(*model.device, model.objective, "",
                     mode == Mode::train && model.logs_gradient_norm());
     }
     fed.make_steps();
   }
+  /// The batch that its source has now.
+  [[nodiscard]] const HostBatch& next() {
+    if (!feeder) feeder = fed.feeder(false, {}, -1, false);
+    return *feeder->next();
+  }
 
-  std::shared_ptr<ArraySource> source;
   FedSource fed;
+  std::shared_ptr<ArraySource> whole;  // the source, which every rank has whole,
+  std::shared_ptr<JointRows> joint;    // or of which each has some rows
   std::unique_ptr<Feeder> feeder;
   std::optional<RunningMeans> means;  // of what has a loss
 };

@@ -5,6 +5,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 #include "collectives/with_type.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/config/extension.h"
@@ -684,6 +685,7 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
     });
   });
   int reason = stop_request != nullptr ? stop_request->reason() : 0;
+  await_ranks(communicator);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &reason, 1, MPI_INT, MPI_MAX, communicator.native()),
             "MPI_Allreduce");
   if (reason != 0) {

@@ -70,17 +70,55 @@ void ask_to_stop(void* request, int number) {
 }  // namespace
 
 Runtime::Runtime(int& argc, char**& argv)
-    : environment_(&argc, &argv),
+    : environment_(std::in_place, &argc, &argv),
       world_(Communicator::world()),
       endings_(world_.duplicate()),
       outer_handler_(std::set_terminate(end_on_exception)) {}
 
+Runtime::Runtime(MPI_Comm communicator, HostedOptions options)
+    : world_(Communicator::duplicate_of(communicator)),
+      endings_(world_.duplicate()),
+      hosted_(std::in_place, world_, options.messages),
+      within_(std::in_place, world_) {
+  int level = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  if (level < MPI_THREAD_FUNNELED) {
+    fail(
+        "MPI was initialised with thread level MPI_THREAD_SINGLE, Meshwork needs "
+        "MPI_THREAD_FUNNELED or more; initialise MPI with MPI_Init_thread");
+  }
+}
+
 Runtime::~Runtime() {
-  std::set_terminate(outer_handler_);
+  if (hosted_ && hosted_->is_broken()) {
+    world_.leave();
+    endings_.leave();
+  }
+  if (outer_handler_) std::set_terminate(*outer_handler_);
+}
+
+void Runtime::run(const std::function<void()>& body) {
+  if (!hosted_) {
+    body();
+    return;
+  }
+  std::string failure;
+  bool is_cause = true;
+  try {
+    body();
+  } catch (const RanksParted& parted) {
+    failure = parted.what();
+    is_cause = false;
+  } catch (const std::exception& error) {
+    failure = message_of(error);
+  } catch (...) {
+    failure = "an exception of a type that says nothing";
+  }
+  hosted_->conclude(failure, is_cause);
 }
 
 const StopRequest& Runtime::stop_request() {
-  if (!signals_) {
+  if (!signals_ && !hosted_) {
     signals_.emplace(ask_to_stop, &stop_request_);
   }
   return stop_request_;

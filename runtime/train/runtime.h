@@ -11,6 +11,18 @@
 // puts its work into `attempt`, which also tells an error that all ranks have met, and that is
 // therefore said once, from one that is this rank's alone.
 //
+// A program that has ranks and work of its own, such as a simulation, gives a Runtime a communicator:
+//
+//     Runtime runtime(ranks);                     // MPI_Comm, of some or all of its ranks
+//     runtime.run([&] {
+//       DeviceMesh mesh({{"data", -1}});          // of these ranks
+//       ...
+//     });
+//
+// That one never ends the program, takes no signals and prints nothing unless it is told to. What
+// `run` throws on one rank, it throws on all of them. Communicators that are disjoint may have a
+// Runtime each at the same time; a rank is in one of them.
+//
 // Signals end a program as they always do, until it asks for `stop_request`: from then on SIGUSR1,
 // SIGTERM and SIGINT only ask there, and whoever it was handed to (fit, evaluate, predict) leaves
 // when it can. A second SIGINT ends the process at once.
@@ -22,16 +34,25 @@
 #include <string>
 
 #include "collectives/communicator.h"
+#include "collectives/hosted.h"
 #include "collectives/stop_signals.h"
 #include "runtime/train/loop/stop_request.h"
 
 namespace meshwork {
+
+struct HostedOptions {
+  bool messages = false;  // print warnings, and progress of fit, as a program of its own does
+};
 
 class Runtime {
  public:
   /// Initialises MPI for the life of the object, of which a program has one, in `main`. Collective
   /// over the job.
   Runtime(int& argc, char**& argv);
+  /// On a communicator of a program that has initialised MPI, with MPI_THREAD_FUNNELED at least. The
+  /// job is then its ranks, by their numbers in it. Collective over it; it outlives the object, as MPI
+  /// does. Throws `Error` if this rank is in another such job.
+  explicit Runtime(MPI_Comm communicator, HostedOptions options = {});
   /// Collective over the job.
   ~Runtime();
   Runtime(const Runtime&) = delete;
@@ -57,13 +78,23 @@ class Runtime {
   /// their messages.
   [[nodiscard]] int attempt(int status, const std::function<void()>& body);
 
+  /// Runs `body`. Collective over the job. On a communicator of a program's, throws on all ranks if
+  /// it throws on one of them: the `Error` of the lowest rank that knows a cause, "rank R: ..." unless
+  /// all have the same. A rank that still waits for others leaves its wait. Then models, meshes and
+  /// sources that took part are only good to be destroyed; after an error that all ranks met by
+  /// themselves, such as a layout that fits no weight, they go on. In a job of its own, `body` is
+  /// called, and that is all.
+  void run(const std::function<void()>& body);
+
  private:
   [[nodiscard]] int conclude(int status, const std::string& message, bool parted = false);
 
-  MpiEnvironment environment_;
+  std::optional<MpiEnvironment> environment_;  // of a job of its own
   Communicator world_;
-  Communicator endings_;  // apart from all other messages
-  std::terminate_handler outer_handler_;
+  Communicator endings_;          // apart from all other messages
+  std::optional<Hosted> hosted_;  // on a communicator of a program's
+  std::optional<JobWithin> within_;
+  std::optional<std::terminate_handler> outer_handler_;
   StopRequest stop_request_;
   std::optional<StopSignals> signals_;
 };

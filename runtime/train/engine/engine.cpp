@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/exchange.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/mesh/sharded_tensor.h"
@@ -210,7 +211,7 @@ void Step::run(const StepScalars& scalars) {
     }
   } catch (const std::exception& error) {
     // The other ranks wait in a collective that this one will not reach.
-    if (collectives_->mesh().rank_count() > 1) {
+    if (collectives_->mesh().rank_count() > 1 && Hosted::current() == nullptr) {
       abort_job(1, error.what());
     }
     throw;

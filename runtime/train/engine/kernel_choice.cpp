@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/exchange.h"
 #include "collectives/path_text.h"
 #include "collectives/text_list.h"
@@ -156,6 +157,7 @@ KernelChooser::Word KernelChooser::word_on(const Wanted& one, const std::map<std
       },
       waiting);
   const TracedCollective inside(waiting);
+  await_ranks(*ranks_);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, word.data(), 2, MPI_INT64_T, MPI_MAX, ranks_->native()),
             "MPI_Allreduce");
   return {word[0], word[1]};

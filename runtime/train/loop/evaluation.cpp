@@ -120,6 +120,12 @@ void FedSource::add_blocks() {
   }
 }
 
+std::vector<Range> FedSource::rows_read() const {
+  std::vector<Range> rows;
+  for (const FeedField& field : fields_) rows.push_back(field.blocks.front().front());
+  return rows;
+}
+
 void FedSource::make_steps(const StopRequest* stop_request) {
   steps_.clear();
   for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size_)) {

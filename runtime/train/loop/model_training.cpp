@@ -11,6 +11,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 #include "runtime/train/loop/between_steps.h"
 #include "runtime/train/loop/token_text.h"
 #include "runtime/train/state/parameter_snapshot.h"
@@ -28,6 +29,7 @@ std::string first_not_finite(const Step& step, const Communicator& all, const Tr
   constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
   const std::int64_t mine = own ? own->order * all.size() + all.rank() : none;
   std::int64_t first = mine;
+  await_ranks(all);
   check_mpi(MPI_Allreduce(&mine, &first, 1, MPI_INT64_T, MPI_MIN, all.native()), "MPI_Allreduce");
   if (first == none) {
     return {};

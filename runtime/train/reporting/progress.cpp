@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/hosted.h"
 #include "collectives/printable.h"
 #include "runtime/config/text_table.h"
 #include "runtime/train/reporting/terminal.h"
@@ -112,7 +113,9 @@ std::vector<std::string> fitting_entries(const Logs& logs, double samples_per_se
 ProgressStyle progress_style(Verbosity verbosity, int descriptor) {
   ProgressStyle style;
   const bool terminal = ends_at_terminal(descriptor);
+  const Hosted* const hosted = Hosted::current();
   style.verbosity = verbosity != Verbosity::automatic ? verbosity
+                    : hosted && !hosted->prints()     ? Verbosity::silent
                     : terminal                        ? Verbosity::bar
                                                       : Verbosity::lines;
   if (terminal) {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/exchange.h"
 #include "collectives/with_type.h"
 #include "collectives/wrong_input.h"
@@ -80,6 +81,7 @@ Moments moments_of(const std::shared_ptr<const Source>& share, int field, std::i
 }
 
 void sum_over(const Communicator& ranks, std::vector<double>& values) {
+  await_ranks(ranks);
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_DOUBLE,
                           MPI_SUM, ranks.native()),
             "MPI_Allreduce");

@@ -10,6 +10,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/exchange.h"
 #include "collectives/path_text.h"
 #include "runtime/checkpoint/verdict.h"
@@ -80,6 +81,7 @@ void Checkpointing::give_up(const std::string& failure) noexcept {
   if (!thread_.joinable()) {
     return;
   }
+  if (Hosted* const hosted = Hosted::current()) hosted->fail_here(failure);
   const Clock::time_point begin = Clock::now();
   while (!ended_) {
     if (communicator_.size() > 1 && Clock::now() - begin > patience_with_writing) {

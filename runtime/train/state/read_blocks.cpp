@@ -8,6 +8,7 @@
 #include <span>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/path_text.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/regions.h"
@@ -118,6 +119,7 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
   }
   {
     const TracedCollective inside(TracePoint(trace, "comparing of the sums of what was read"));
+    await_ranks(all);
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_UINT64_T,
                             MPI_SUM, all.native()),
               "MPI_Allreduce");
