@@ -71,9 +71,9 @@ void load_extension(const std::string& path, Catalog& catalog) {
   try {
     enter(extended);
   } catch (const std::exception& error) {
-    fail("cannot load {}: {}", path, error.what());
+    fail("cannot load {}: {}", path, message_of(error));
   } catch (...) {
-    fail("cannot load {}: it throws what is no std::exception", path);
+    fail("cannot load {}: an exception of unknown type", path);
   }
   extended.add_extension(file);
   catalog = std::move(extended);

@@ -9,6 +9,7 @@
 #include "runtime/device/philox.h"
 #include "runtime/graph/operation_windows.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/path_error.h"
 
 namespace meshwork {
 namespace {
@@ -328,7 +329,7 @@ void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, R
                    bool again) {
   OperationLowering lowering(parts.step, parts.values, &parts.sums, nullptr, planned, remains,
                              again);
-  planned.operation->forward(lowering);
+  named(planned.path, "forward", [&] { planned.operation->forward(lowering); });
   if (!again) {
     lowering.store_updates();
   }
@@ -351,7 +352,7 @@ void lower_forward_again(const ForwardParts& parts, const PlannedOperation& plan
 
 void lower_backward(const BackwardParts& parts, const PlannedOperation& planned, Remains& remains) {
   OperationLowering lowering(parts.step, parts.values, nullptr, &parts.gradients, planned, remains);
-  planned.operation->backward(lowering);
+  named(planned.path, "backward", [&] { planned.operation->backward(lowering); });
   lowering.deliver();
 }
 
