@@ -206,6 +206,9 @@ class OperationLowering final : public Lowering {
                        path());
   }
 
+  // Whether forward asked where its output goes, or said that it is an input.
+  [[nodiscard]] bool has_output() const { return remains_.output.buffer.exists(); }
+
   // Brings the new values that forward gave to where their variables are stored.
   void store_updates() {
     for (const auto& [input, value] : updated_) {
@@ -330,6 +333,10 @@ void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, R
   OperationLowering lowering(parts.step, parts.values, &parts.sums, nullptr, planned, remains,
                              again);
   named(planned.path, "forward", [&] { planned.operation->forward(lowering); });
+  if (!lowering.has_output()) {
+    fail("{}: forward of the operation \"{}\" neither writes its output nor says which input it is",
+         planned.path, planned.operation->kind());
+  }
   if (!again) {
     lowering.store_updates();
   }

@@ -492,7 +492,7 @@ TEST_CASE("an operation that writes a variable which is trained is refused") {
       "trained");
 }
 
-TEST_CASE("an operation that throws is named") {
+TEST_CASE("an operation that gives no output, or throws, is named") {
   // Of which forward is something else each time.
   class Odd final : public Operation {
    public:
@@ -532,6 +532,9 @@ TEST_CASE("an operation that throws is named") {
                         }},
                    {{"data", 2}}, {}, "data", 8, mode);
   };
+  CHECK_THROWS_WITH(lowered([](Lowering&) {}, Mode::evaluate),
+                    "d1/odd: forward of the operation \"odd\" neither writes its output nor says "
+                    "which input it is");
   CHECK_THROWS_WITH(lowered(nullptr, Mode::evaluate), "d1/odd: rule throws: no letters");
   CHECK_THROWS_WITH(lowered([](Lowering&) { throw std::out_of_range("17"); }, Mode::evaluate),
                     "d1/odd: forward throws: 17");
