@@ -1,6 +1,7 @@
 #include "runtime/config/extension.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <exception>
 #include <filesystem>
@@ -39,12 +40,28 @@ Function* function_of(void* library, const char* name, const std::string& path) 
   return reinterpret_cast<Function*>(symbol);
 }
 
+// Whether this code is part of the program's own file. A library that is loaded has another copy
+// then, of all that is there once.
+bool is_in_program() {
+  static const char here = 0;
+  Dl_info info{};
+  void* file = nullptr;
+  return dladdr1(&here, &info, &file, RTLD_DL_LINKMAP) != 0 &&
+         static_cast<const link_map*>(file)->l_prev == nullptr;
+}
+
 }  // namespace
 
 void load_extension(const std::string& path, Catalog& catalog) {
   std::error_code problem;
   if (!std::filesystem::is_regular_file(path, problem)) {
     fail("cannot load {}: there is no such file", path);
+  }
+  if (is_in_program()) {
+    fail(
+        "cannot load {}: this program has Meshwork as a static library, which it does not share "
+        "with extensions; build it with BUILD_SHARED_LIBS=ON",
+        path);
   }
   // Without a slash the loader would look in its own folders.
   const std::string file = std::filesystem::canonical(path).string();
