@@ -55,7 +55,10 @@ bool is_in_program() {
 void load_extension(const std::string& path, Catalog& catalog) {
   std::error_code problem;
   if (!std::filesystem::is_regular_file(path, problem)) {
-    fail("cannot load {}: there is no such file", path);
+    fail("cannot load {}: {}", path,
+         std::filesystem::is_directory(path, problem)
+             ? "this is a directory; expected a shared library"
+             : "there is no such file");
   }
   if (is_in_program()) {
     fail(

@@ -30,6 +30,9 @@ TEST_CASE("a library that cannot be loaded is an error that says why") {
                     "cannot load not/there.so: there is no such file");
   std::ofstream("text.so") << "no library\n";
   CHECK_THROWS_WITH(load_extension("text.so", catalog), Catch::StartsWith("cannot load text.so: "));
+  std::filesystem::create_directory("folder.so");
+  CHECK_THROWS_WITH(load_extension("folder.so", catalog),
+                    "cannot load folder.so: this is a directory; expected a shared library");
 }
 
 TEST_CASE("an extension adds its layers, once") {
