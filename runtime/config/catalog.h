@@ -154,8 +154,17 @@ class Catalog {
     if (entry == nullptr) {
       throw written.key.unknown(KindOf<Value>::word, names_like<Value>(written.name));
     }
-    return written.value.located([&] { return entry->make(written.value, *this); },
-                                 entry->class_name + ": ");
+    return written.value.located(
+        [&] {
+          Value value = entry->make(written.value, *this);
+          if constexpr (requires { value == nullptr; }) {
+            if (value == nullptr) {
+              fail("the {0} class {1} made no {0}", KindOf<Value>::word, entry->class_name);
+            }
+          }
+          return value;
+        },
+        entry->class_name + ": ");
   }
 
  private:

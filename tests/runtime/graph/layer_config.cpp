@@ -226,4 +226,12 @@ TEST_CASE("activations are names, and nothing is linear") {
   CHECK_THROWS_WITH(parsed("rleu").as<Activation>(), Catch::Contains("\"relu\""));
 }
 
+TEST_CASE("a layer class that makes nothing is told so") {
+  Catalog catalog;
+  const auto nothing = [](const ConfigNode&, const Catalog&) { return SharedLayer(nullptr); };
+  catalog.enter<SharedLayer>({"Nothing", {}, nothing, nullptr});
+  CHECK_THROWS_WITH(catalog.make<SharedLayer>(parsed("\nNothing: {}")),
+                    "test.yaml:2:10: Nothing: the layer class Nothing made no layer");
+}
+
 }  // namespace meshwork::layer_config_test
