@@ -88,6 +88,7 @@ void load_extension(const std::string& path, Catalog& catalog) {
   auto* const enter = function_of<void(Catalog&)>(library.get(), "meshwork_register", path);
   static_cast<void>(library.release());  // what it enters refers to it
   Catalog extended = catalog;
+  extended.enter_for(path);
   try {
     enter(extended);
   } catch (const std::exception& error) {
@@ -95,6 +96,7 @@ void load_extension(const std::string& path, Catalog& catalog) {
   } catch (...) {
     fail("cannot load {}: an exception of unknown type", path);
   }
+  extended.enter_for("");
   extended.add_extension(file);
   catalog = std::move(extended);
 }

@@ -7,6 +7,7 @@
 #include "layers/identity.h"
 #include "layers/pages.h"
 #include "runtime/config/load.h"
+#include "runtime/device/device.h"
 #include "runtime/graph/layer_config.h"
 #include "tests/support/catch.h"
 
@@ -50,14 +51,17 @@ TEST_CASE("an extension adds its layers, once") {
                     Catch::Contains("factor"));
   std::filesystem::copy_file(extension("doubled"), "copy.so",
                              std::filesystem::copy_options::overwrite_existing);
-  CHECK_THROWS_WITH(load_extension("copy.so", catalog),
-                    "cannot load copy.so: there are two layer classes \"Doubled\"");
+  CHECK_THROWS_WITH(
+      load_extension("copy.so", catalog),
+      "cannot load copy.so: there are two layer classes \"Doubled\"; the other is of " +
+          extension("doubled"));
   // Another catalog of the same classes, and one that goes on from it.
   Catalog other;
   load_extension(extension("doubled"), other);
   Catalog copy = other;
   const auto make = [](const ConfigNode&, const Catalog&) { return Identity({}); };
   copy.enter<SharedLayer>({"Own", {"own"}, make, nullptr});
+  CHECK(copy.find<SharedLayer>("Own")->library.empty());
   CHECK(other.find<SharedLayer>("Own") == nullptr);
   CHECK_THROWS_WITH(copy.enter<SharedLayer>({"Other", {"own"}, make, nullptr}),
                     "there are two layer classes \"own\": Own and Other");
@@ -75,6 +79,20 @@ TEST_CASE("a library that is no extension, or one of another version, is an erro
                     Catch::EndsWith("throwing.so: it lacks 1 files"));
   CHECK(catalog.extensions().empty());
   CHECK(catalog.described().empty());
+}
+
+TEST_CASE("two libraries with kernels of one name are named by the device") {
+  Catalog catalog;
+  load_extension(extension("kernels"), catalog);
+  CHECK_NOTHROW(make_device({.kind = "cpu"}));
+  std::filesystem::copy_file(extension("kernels"), "other.so",
+                             std::filesystem::copy_options::overwrite_existing);
+  load_extension("other.so", catalog);
+  CHECK_THROWS_WITH(make_device({.kind = "cpu"}),
+                    extension("kernels") + " and " +
+                        std::filesystem::canonical("other.so").string() +
+                        " each have a specification of kernels called same::Spec; it belongs in an "
+                        "unnamed namespace");
 }
 
 }  // namespace meshwork::extension_test
