@@ -88,12 +88,13 @@ class Catalog {
            Options initial = {}, const std::string& about = "") {
     enter<Value>(
         {class_name, std::move(short_names),
-         [class_name, make, initial](const ConfigNode& node, const Catalog& catalog) -> Value {
+         [reference = library_.empty() ? class_name : class_name + " --extension " + library_, make,
+          initial](const ConfigNode& node, const Catalog& catalog) -> Value {
            std::vector<std::string> others;
            if constexpr (requires { KindOf<Value>::other_keys(); }) {
              others = KindOf<Value>::other_keys();
            }
-           return make(read_options<Options>(node, catalog, class_name, others, initial,
+           return make(read_options<Options>(node, catalog, reference, others, initial,
                                              KindOf<Value>::word));
          },
          [initial, about] {

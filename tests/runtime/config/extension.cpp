@@ -47,8 +47,12 @@ TEST_CASE("an extension adds its layers, once") {
   const auto y = catalog.make<SharedLayer>(parsed("{Doubled: {name: twice}}"))(x);
   const Graph graph = make_graph({x}, {y});
   CHECK(graph.paths() == std::vector<std::string>{"twice/factor", "twice/output"});
-  CHECK_THROWS_WITH(catalog.make<SharedLayer>(parsed("{Doubled: {factor: 3}}")),
-                    Catch::Contains("factor"));
+  CHECK_THROWS_WITH(
+      catalog.make<SharedLayer>(parsed("{Doubled: {factor: 3}}")),
+      Catch::Contains("factor") &&
+          Catch::EndsWith("(meshwork reference Doubled --extension " + extension("doubled") + ")"));
+  CHECK_THROWS_WITH(catalog.make<SharedLayer>(parsed("{Dense: {factor: 3}}")),
+                    Catch::EndsWith("(meshwork reference Dense)"));
   std::filesystem::copy_file(extension("doubled"), "copy.so",
                              std::filesystem::copy_options::overwrite_existing);
   CHECK_THROWS_WITH(
