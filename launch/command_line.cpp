@@ -219,10 +219,18 @@ void add_config(CLI::App& command, CommandLine& line, bool required) {
 
 void add_extensions(CLI::App& command, CommandLine& line) {
   command
-      .add_option("--extension", line.extensions,
-                  "Shared library with classes of your own; may be repeated")
+      .add_option_function<std::vector<std::string>>(
+          "--extension",
+          [&line](const std::vector<std::string>& files) {
+            for (const std::string& file : files) {
+              line.extensions.push_back(file);
+              line.overrides.emplace_back(fmt::format("extensions[]={:?}", file), "--extension");
+            }
+          },
+          "Shared library with classes of your own; may be repeated")
       ->type_name("FILE")
-      ->allow_extra_args(false);
+      ->allow_extra_args(false)
+      ->trigger_on_parse();
 }
 
 void add_model_options(CLI::App& command, CommandLine& line) {

@@ -31,8 +31,8 @@ using Command = std::variant<OnRanks, Saying, OnFiles, OnFilesTogether>;
 struct CommandLine {
   Command command;
   std::string config;
-  std::vector<ConfigOverride> overrides;  // --set, --mesh, --seed, in their order
-  std::vector<std::string> extensions;    // shared libraries with classes of the user's own
+  std::vector<ConfigOverride> overrides;  // --set, --mesh, --seed, --extension, in their order
+  std::vector<std::string> extensions;    // shared libraries with classes of the user's own, again
   bool verbose = false;
   bool dry_run = false;
   bool resume = false;  // train: go on from the newest checkpoint

@@ -52,6 +52,7 @@ struct CatalogEntry {
   std::vector<std::string> short_names;
   std::function<Value(const ConfigNode& options, const Catalog& catalog)> make;
   std::function<Explained()> explain;  // null: it reads its options in a way of its own
+  std::string library{};               // the extension that it is of; "" for none
 };
 
 class Catalog {
@@ -69,12 +70,14 @@ class Catalog {
     names.push_back(entry.class_name);
     for (const std::string& name : names) {
       if (const CatalogEntry<Value>* const other = find<Value>(name)) {
-        fail("there are two {} classes \"{}\"{}", KindOf<Value>::word, name,
+        fail("there are two {} classes \"{}\"{}{}", KindOf<Value>::word, name,
              other->class_name == entry.class_name
                  ? ""
-                 : fmt::format(": {} and {}", other->class_name, entry.class_name));
+                 : fmt::format(": {} and {}", other->class_name, entry.class_name),
+             other->library.empty() ? "" : "; the other is of " + other->library);
       }
     }
+    entry.library = library_;
     const std::string name = entry.class_name;
     described_[KindOf<Value>::word][name] = {entry.short_names, entry.explain};
     entries_of<Value>().emplace(name, std::move(entry));
@@ -87,12 +90,13 @@ class Catalog {
            Options initial = {}, const std::string& about = "") {
     enter<Value>(
         {class_name, std::move(short_names),
-         [class_name, make, initial](const ConfigNode& node, const Catalog& catalog) -> Value {
+         [reference = library_.empty() ? class_name : class_name + " --extension " + library_, make,
+          initial](const ConfigNode& node, const Catalog& catalog) -> Value {
            std::vector<std::string> others;
            if constexpr (requires { KindOf<Value>::other_keys(); }) {
              others = KindOf<Value>::other_keys();
            }
-           return make(read_options<Options>(node, catalog, class_name, others, initial,
+           return make(read_options<Options>(node, catalog, reference, others, initial,
                                              KindOf<Value>::word));
          },
          [initial, about] {
@@ -111,6 +115,8 @@ class Catalog {
   /// The shared libraries that it has classes of (extension.h), by their absolute paths.
   [[nodiscard]] const std::set<std::string>& extensions() const { return extensions_; }
   void add_extension(const std::string& path) { extensions_.insert(path); }
+  /// What is entered from now on is of the extension that the user calls `library`; of none if "".
+  void enter_for(std::string library) { library_ = std::move(library); }
 
   /// What `meshwork reference` says of a class.
   struct Described {
@@ -162,8 +168,17 @@ class Catalog {
     if (entry == nullptr) {
       throw written.key.unknown(KindOf<Value>::word, names_like<Value>(written.name));
     }
-    return written.value.located([&] { return entry->make(written.value, *this); },
-                                 named_by_key<Value> ? "" : entry->class_name + ": ");
+    return written.value.located(
+        [&] {
+          Value value = entry->make(written.value, *this);
+          if constexpr (requires { value == nullptr; }) {
+            if (value == nullptr) {
+              fail("the {0} class {1} made no {0}", KindOf<Value>::word, entry->class_name);
+            }
+          }
+          return value;
+        },
+        named_by_key<Value> ? "" : entry->class_name + ": ");
   }
 
  private:
@@ -196,6 +211,7 @@ class Catalog {
   std::map<std::type_index, std::any> kinds_;  // Entries of each, by the type
   std::map<std::string, std::map<std::string, Described>> described_;
   std::set<std::string> extensions_;
+  std::string library_;  // of which classes are entered now
 };
 
 /// Makes an object of a kind an option.

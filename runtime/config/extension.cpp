@@ -1,6 +1,7 @@
 #include "runtime/config/extension.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <exception>
 #include <filesystem>
@@ -39,12 +40,31 @@ Function* function_of(void* library, const char* name, const std::string& path) 
   return reinterpret_cast<Function*>(symbol);
 }
 
+// Whether this code is part of the program's own file. A library that is loaded has another copy
+// then, of all that is there once.
+bool is_in_program() {
+  static const char here = 0;
+  Dl_info info{};
+  void* file = nullptr;
+  return dladdr1(&here, &info, &file, RTLD_DL_LINKMAP) != 0 &&
+         static_cast<const link_map*>(file)->l_prev == nullptr;
+}
+
 }  // namespace
 
 void load_extension(const std::string& path, Catalog& catalog) {
   std::error_code problem;
   if (!std::filesystem::is_regular_file(path, problem)) {
-    fail("cannot load {}: there is no such file", path);
+    fail("cannot load {}: {}", path,
+         std::filesystem::is_directory(path, problem)
+             ? "this is a directory; expected a shared library"
+             : "there is no such file");
+  }
+  if (is_in_program()) {
+    fail(
+        "cannot load {}: this program has Meshwork as a static library, which it does not share "
+        "with extensions; build it with BUILD_SHARED_LIBS=ON",
+        path);
   }
   // Without a slash the loader would look in its own folders.
   const std::string file = std::filesystem::canonical(path).string();
@@ -68,13 +88,15 @@ void load_extension(const std::string& path, Catalog& catalog) {
   auto* const enter = function_of<void(Catalog&)>(library.get(), "meshwork_register", path);
   static_cast<void>(library.release());  // what it enters refers to it
   Catalog extended = catalog;
+  extended.enter_for(path);
   try {
     enter(extended);
   } catch (const std::exception& error) {
-    fail("cannot load {}: {}", path, error.what());
+    fail("cannot load {}: {}", path, message_of(error));
   } catch (...) {
-    fail("cannot load {}: it throws what is no std::exception", path);
+    fail("cannot load {}: an exception of unknown type", path);
   }
+  extended.enter_for("");
   extended.add_extension(file);
   catalog = std::move(extended);
 }

@@ -21,8 +21,9 @@ namespace meshwork {
 
 /// Loads the shared library in `path` and lets it enter what it has, unless `catalog` has the
 /// library already. Throws `Error`, and leaves the catalog as it was: no such file, one that cannot
-/// be loaded or is no extension, one built for another version of Meshwork, or what it throws. Every
-/// rank loads the library; the caller sees to it that all have the same.
+/// be loaded or is no extension, one built for another version of Meshwork, or what it throws; a
+/// program that has Meshwork as a static library. Every rank loads the library; the caller sees to
+/// it that all have the same.
 void load_extension(const std::string& path, Catalog& catalog);
 
 }  // namespace meshwork

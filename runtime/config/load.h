@@ -11,6 +11,7 @@
 //     fit.epochs=1                      the entry of a map, made if it is not there
 //     layout."feature.*kernel"=[~, model]
 //     model.layers[1].Dense.units=5     an element of a list, counted from 0
+//     extensions[]=mine.so              one more element; the list is made if it is not there
 //     model.layers.d1.units=5           the element whose `name` is d1, or the only one of class d1
 //     optimizer.Adam.learning_rate=0.1
 //     optimizer.learning_rate=0.1       the same: see below

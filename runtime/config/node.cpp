@@ -335,6 +335,22 @@ ConfigError ConfigNode::error_of(const MissingFile& file) const {
   return ConfigError(std::move(mistakes));
 }
 
+void ConfigNode::rethrow_located(std::string_view path_says) const {
+  try {
+    throw;
+  } catch (const ConfigError&) {
+    throw;
+  } catch (const MissingFile& file) {
+    throw error_of(file);
+  } catch (const std::exception& problem) {
+    std::string text = message_of(problem);
+    if (text.starts_with(path_says)) text.erase(0, path_says.size());
+    throw error(text);
+  } catch (...) {
+    throw error("an exception of unknown type");
+  }
+}
+
 ConfigError ConfigNode::unknown(std::string_view kind,
                                 const std::vector<std::string>& known) const {
   const std::string name = is_scalar() ? tree_->text : "";

@@ -186,22 +186,15 @@ class ConfigNode {
   [[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
     throw error(fmt::format(format, std::forward<Arguments>(arguments)...));
   }
-  /// What `function` returns. An `Error` out of it that does not yet say where in the configuration
-  /// it arose is thrown on as an error about this node, without what `path_says` if it begins so.
+  /// What `function` returns. An exception out of it that does not yet say where in the
+  /// configuration it arose is thrown on as an error about this node, without what `path_says` if
+  /// it begins so. It may be of any type: an extension throws what it likes.
   template <class Function>
   decltype(auto) located(Function&& function, std::string_view path_says = "") const {
     try {
       return std::forward<Function>(function)();
-    } catch (const ConfigError&) {
-      throw;
-    } catch (const MissingFile& file) {
-      throw error_of(file);
-    } catch (const Error& problem) {
-      std::string_view text = problem.what();
-      if (text.starts_with(path_says)) text.remove_prefix(path_says.size());
-      throw error(text);
-    } catch (const std::bad_alloc& problem) {
-      throw error(message_of(problem));
+    } catch (...) {
+      rethrow_located(path_says);
     }
   }
 
@@ -224,6 +217,7 @@ class ConfigNode {
   requires requires(const ConfigNode& node, Value& value) { from_config(node, value); }
   void read(Value& value, const ValueRange&) const { from_config(*this, value); }
   [[nodiscard]] std::size_t choose(const std::vector<std::string>& names) const;
+  [[noreturn]] void rethrow_located(std::string_view path_says) const;
 
   std::shared_ptr<const ConfigTree> tree_;
   std::string path_;

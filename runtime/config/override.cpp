@@ -14,10 +14,11 @@ namespace {
 
 using Kind = ConfigTree::Kind;
 
-// One component of a path: the name of an entry or element, or an index.
+// One component of a path: the name of an entry or element, an index, or a new last element.
 struct Component {
   std::string name;
   std::int64_t index = -1;
+  bool is_new = false;
   [[nodiscard]] bool is_index() const { return index >= 0; }
 };
 
@@ -28,7 +29,7 @@ struct Assignment {
 };
 
 // Reads `path=value`, where
-//   path := component ( "." component | "[" digits "]" )*
+//   path := component ( "." component | "[" digits "]" | "[]" )*
 //   component := letters but . [ ] = " ' | quoted letters
 class AssignmentReader {
  public:
@@ -87,6 +88,11 @@ class AssignmentReader {
     const std::size_t end = std::min(text_.find(']', at_), text_.size());
     const char* last = text_.data() + end;
     Component result;
+    if (text_.compare(at_, 2, "[]") == 0) {
+      at_ += 2;
+      result.is_new = true;
+      return result;
+    }
     const auto [read, code] = std::from_chars(text_.data() + at_ + 1, last, result.index);
     if (end == text_.size() || code != std::errc() || read != last || result.index < 0) {
       fail("an index is a number from 0 in brackets");
@@ -138,6 +144,7 @@ class Assigner {
                                          const std::string& path) const {
     if (rest.empty()) return value_;
     const Component& first = rest.front();
+    if (first.is_new) return with_new_element(tree, rest.subspan(1), path);
     if (tree->kind == Kind::sequence) {
       const std::size_t index = first.is_index() ? checked_index(*tree, first.index, path)
                                                  : named_index(*tree, first.name, path);
@@ -211,6 +218,20 @@ class Assigner {
       copy->add(std::move(child));
     }
     return copy;
+  }
+
+  // A copy of the list `tree`, or a list where there is nothing, with one more element.
+  [[nodiscard]] ConfigTreePointer with_new_element(const ConfigTreePointer& tree,
+                                                   std::span<const Component> rest,
+                                                   const std::string& path) const {
+    if (tree->kind != Kind::sequence && tree->kind != Kind::null) {
+      fail(path, fmt::format("[] needs a list, found {}", found(tree)));
+    }
+    auto list = std::make_shared<ConfigTree>(*tree);
+    list->kind = Kind::sequence;
+    const auto nothing = std::make_shared<ConfigTree>(ConfigTree{.place = place_});
+    list->add({nullptr, assign(nothing, rest, fmt::format("{}[{}]", path, tree->children.size()))});
+    return list;
   }
 
   [[nodiscard]] std::size_t checked_index(const ConfigTree& tree, std::int64_t index,

@@ -1,6 +1,7 @@
 #include "runtime/device/device.h"
 
 #include <cxxabi.h>
+#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
@@ -23,14 +24,20 @@ void refuse_kernel(const KernelSpec& spec) {
   fail("this device has no kernel for {}", spec.text());
 }
 
-void refuse_type(const std::type_info& type) {
+// The file that has `type`.
+static std::string library_of(const std::type_info& type) {
+  Dl_info info{};
+  return dladdr(&type, &info) != 0 ? info.dli_fname : "a library";
+}
+
+void refuse_types(const std::type_info& one, const std::type_info& other) {
   int status = 0;
   const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), std::free);
+      abi::__cxa_demangle(one.name(), nullptr, nullptr, &status), std::free);
   fail(
-      "two extensions have a specification of kernels called {}; it belongs in an unnamed "
+      "{} and {} each have a specification of kernels called {}; it belongs in an unnamed "
       "namespace",
-      name ? name.get() : type.name());
+      library_of(one), library_of(other), name ? name.get() : one.name());
 }
 
 std::vector<KernelCandidate> Device::candidates(const KernelSpec&) {

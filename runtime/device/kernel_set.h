@@ -26,8 +26,8 @@ namespace meshwork {
 
 /// Throws `Error`: a device has no kernel for `spec`.
 [[noreturn]] void refuse_kernel(const KernelSpec& spec);
-/// Throws `Error`: two shared libraries have specifications of this name.
-[[noreturn]] void refuse_type(const std::type_info& type);
+/// Throws `Error`: two shared libraries have specifications of one name.
+[[noreturn]] void refuse_types(const std::type_info& one, const std::type_info& other);
 
 template <class Context>
 class KernelSet {
@@ -83,7 +83,7 @@ class KernelSet {
   };
   Entry& entry_for(const std::type_info& type) {
     Entry& entry = entries_[type];
-    if (entry.type != nullptr && entry.type != &type) refuse_type(type);
+    if (entry.type != nullptr && entry.type != &type) refuse_types(*entry.type, type);
     return entry;
   }
   const Entry& find(const KernelSpec& spec) const {

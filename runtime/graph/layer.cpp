@@ -375,8 +375,8 @@ TensorId LayerBuilder::call(const std::shared_ptr<Layer>& layer, std::span<const
     }
   } catch (const PathError&) {
     throw;
-  } catch (const Error& error) {
-    throw PathError(path, error.what());
+  } catch (const std::exception& error) {
+    throw PathError(path, message_of(error));
   }
   layer_stack_.pop_back();
   const int use = uses_[path]++;

@@ -105,6 +105,7 @@ class SharedLayer {
   SymbolicTensor operator()(const std::vector<SymbolicTensor>& inputs) const;
   [[nodiscard]] Layer& layer() const { return *layer_; }
   [[nodiscard]] const std::shared_ptr<Layer>& pointer() const { return layer_; }
+  [[nodiscard]] bool operator==(std::nullptr_t) const { return layer_ == nullptr; }
 
  private:
   std::shared_ptr<Layer> layer_;

@@ -1,7 +1,7 @@
 // An error about something that has a path in a graph: "block/d1: expected ...".
 //
 // The path and the problem are kept apart, so that a block that hands such an error on can put its
-// own path in front of the other, instead of a second prefix.
+// own path in front of the other, instead of a second prefix. `named` is for what users write.
 #pragma once
 
 #include <string>
@@ -26,5 +26,20 @@ class PathError : public Error {
   std::string path_;
   std::string problem_;
 };
+
+/// What `function`, the part `name` of something at `path`, returns. An exception out of it that is
+/// no `Error`, as parts of extensions may throw, becomes one that names both.
+template <class Function>
+decltype(auto) named(const std::string& path, const char* name, Function&& function) {
+  try {
+    return std::forward<Function>(function)();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail("{}: {} throws: {}", path, name, message_of(error));
+  } catch (...) {
+    fail("{}: {} throws an exception of unknown type", path, name);
+  }
+}
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/error.h"
+#include "runtime/graph/path_error.h"
 
 namespace meshwork {
 namespace {
@@ -215,7 +216,7 @@ PlanningProblem state_problem(const PlanRequest& request) {
     const GraphOperation& operation = graph.operations[index];
     const std::vector<Shape> inputs = problem.input_shapes(index);
     const Shape& output = problem.shapes[operation.output];
-    Rule rule = operation.operation->rule(inputs);
+    Rule rule = named(operation.path, "rule", [&] { return operation.operation->rule(inputs); });
     check_rule(rule, operation, inputs, output);
     problem.lengths.push_back(lengths_of(rule, inputs, output));
     problem.rules.push_back(std::move(rule));

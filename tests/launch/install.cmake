@@ -89,6 +89,16 @@ foreach(mesh "data=2,model=1" "data=1,model=2" "data=1,model=3" "data=2,model=2"
   train("0.0746" ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh ${mesh})
 endforeach()
 
+# A library of the command line is in the configuration that a checkpoint keeps: a run can begin with that.
+file(READ ${FOLDER}/extension/mine.yaml text)
+string(REPLACE "extensions: [build/mine.so]\n" "" text "${text}")
+file(WRITE ${FOLDER}/extension/without.yaml "${text}")
+train("0.0746" ${prefix}/bin/meshwork train without.yaml --extension build/mine.so --set checkpoint.directory=kept)
+run(${prefix}/bin/meshwork inspect ${FOLDER}/extension/kept --configuration)
+expect("extensions: \\[build/mine.so\\]")
+file(WRITE ${FOLDER}/extension/again.yaml "${output}\n")
+train("0.0746" ${prefix}/bin/meshwork train again.yaml --set checkpoint.directory=again)
+
 # A rank whose library has other bytes is told so.
 file(COPY ${FOLDER}/extension/mine.yaml DESTINATION ${FOLDER}/stale)
 file(COPY ${FOLDER}/extension/build/mine.so DESTINATION ${FOLDER}/stale/build)

@@ -9,6 +9,7 @@
 #include "runtime/device/philox.h"
 #include "runtime/graph/operation_windows.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/path_error.h"
 
 namespace meshwork {
 namespace {
@@ -205,6 +206,9 @@ class OperationLowering final : public Lowering {
                        path());
   }
 
+  // Whether forward asked where its output goes, or said that it is an input.
+  [[nodiscard]] bool has_output() const { return remains_.output.buffer.exists(); }
+
   // Brings the new values that forward gave to where their variables are stored.
   void store_updates() {
     for (const auto& [input, value] : updated_) {
@@ -328,7 +332,11 @@ void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, R
                    bool again) {
   OperationLowering lowering(parts.step, parts.values, &parts.sums, nullptr, planned, remains,
                              again);
-  planned.operation->forward(lowering);
+  named(planned.path, "forward", [&] { planned.operation->forward(lowering); });
+  if (!lowering.has_output()) {
+    fail("{}: forward of the operation \"{}\" neither writes its output nor says which input it is",
+         planned.path, planned.operation->kind());
+  }
   if (!again) {
     lowering.store_updates();
   }
@@ -351,7 +359,7 @@ void lower_forward_again(const ForwardParts& parts, const PlannedOperation& plan
 
 void lower_backward(const BackwardParts& parts, const PlannedOperation& planned, Remains& remains) {
   OperationLowering lowering(parts.step, parts.values, nullptr, &parts.gradients, planned, remains);
-  planned.operation->backward(lowering);
+  named(planned.path, "backward", [&] { planned.operation->backward(lowering); });
   lowering.deliver();
 }
 

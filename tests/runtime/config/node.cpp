@@ -339,6 +339,14 @@ TEST_CASE("an error without a place gets one") {
                     "a.yaml:1:4: x: units 3 do not fit");
   CHECK_THROWS_WITH(node.located([&] { node_of("a").fail("inner"); }), "a.yaml:1:4: x: inner");
   CHECK(node.located([] { return 5; }) == 5);
+  CHECK_THROWS_WITH(node.located([] { fail("Dense: no units"); }, "Dense: "),
+                    "a.yaml:1:4: x: no units");
+  // What an extension throws may be anything.
+  CHECK_THROWS_WITH(node.located([] { throw std::out_of_range("no such row"); }),
+                    "a.yaml:1:4: x: no such row");
+  CHECK_THROWS_WITH(node.located([] { throw std::bad_alloc(); }),
+                    "a.yaml:1:4: x: there is not enough memory");
+  CHECK_THROWS_WITH(node.located([] { throw 7; }), "a.yaml:1:4: x: an exception of unknown type");
 }
 
 }  // namespace meshwork::node_test

@@ -59,6 +59,19 @@ TEST_CASE("an override makes what is not there") {
   CHECK(value("data.batch_size=64", {"data", "batch_size"}) == "64");
 }
 
+TEST_CASE("an override adds an element to a list") {
+  CHECK(value("metrics[]=Precision", {"metrics"}) == "[Accuracy, Precision]");
+  CHECK(value("extensions[]=\"a.so\"", {"extensions"}) == "[a.so]");
+  CHECK(value("log[]=a", {"log"}) == "[a]");
+  CHECK(value("fit.callbacks[].CSVLogger.filename=a.csv",
+              {"fit", "callbacks", "0", "CSVLogger", "filename"}) == "a.csv");
+  const ConfigNode twice = with({"extensions[]=a.so", "extensions[]=b.so"});
+  CHECK(twice.find("extensions")->as<std::vector<std::string>>() ==
+        std::vector<std::string>{"a.so", "b.so"});
+  CHECK_THROWS_WITH(with({"seed[]=1"}), "--set seed[]: seed: [] needs a list, found 7");
+  CHECK_THROWS_WITH(with({"optimizer[]=1"}), Catch::EndsWith("[] needs a list, found a map"));
+}
+
 TEST_CASE("the class of an object may be left out") {
   CHECK(value("optimizer.learning_rate=0.1", {"optimizer", "Adam", "learning_rate"}) == "0.1");
   CHECK(value("optimizer.beta_1=0.8", {"optimizer", "Adam", "beta_1"}) == "0.8");
@@ -152,8 +165,7 @@ TEST_CASE("an override that is not path=value is an error") {
   CHECK_THROWS_WITH(with({"a.=1"}), "--set a.=1: a name is missing in the path" + expected);
   CHECK_THROWS_WITH(with({"a]=1"}), "--set a]=1: unexpected ] in the path" + expected);
   CHECK_THROWS_WITH(with({"\"a=1"}), "--set \"a=1: a quote in the path is not closed" + expected);
-  for (const std::string index :
-       {"a[x]=1", "a[]=1", "a[-1]=1", "a[1=1", "a[99999999999999999999]=1"}) {
+  for (const std::string index : {"a[x]=1", "a[-1]=1", "a[1=1", "a[99999999999999999999]=1"}) {
     CHECK_THROWS_WITH(with({index}),
                       "--set " + index + ": an index is a number from 0 in brackets" + expected);
   }

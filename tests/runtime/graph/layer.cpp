@@ -263,6 +263,18 @@ TEST_CASE("inputs that do not fit a layer are errors when it is called, with its
                     Catch::StartsWith("Sequential/wrong/sum: expected inputs of equal"));
 }
 
+TEST_CASE("what a layer throws is told with its path") {
+  class Throws final : public Layer {
+   public:
+    Throws() : Layer("d1") {}
+    std::string class_name() const override { return "Throws"; }
+    TensorId build(LayerBuilder&, std::span<const TensorId>) const override {
+      throw std::out_of_range("no such row");
+    }
+  };
+  CHECK_THROWS_WITH(SharedLayer(std::make_shared<Throws>())(Input({3})), "d1: no such row");
+}
+
 TEST_CASE("a layer that is called on inputs of two sizes is an error when the graph is made") {
   const SharedLayer d1 = Dense({.name = "d1", .units = 3});
   const auto a = Input({4});

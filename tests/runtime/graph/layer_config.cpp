@@ -1,14 +1,10 @@
-// Registering layers, reading their options, and loading them from a library of the user's.
+// Registering layers, and reading their options.
 #include "runtime/config/catalog.h"
 #include "runtime/device/kernels/activation.h"
-
-#include <filesystem>
-#include <fstream>
 
 #include "collectives/error.h"
 #include "layers/identity.h"
 #include "layers/pages.h"
-#include "runtime/config/extension.h"
 #include "runtime/config/load.h"
 #include "runtime/graph/layer_config.h"
 #include "tests/support/catch.h"
@@ -230,60 +226,12 @@ TEST_CASE("activations are names, and nothing is linear") {
   CHECK_THROWS_WITH(parsed("rleu").as<Activation>(), Catch::Contains("\"relu\""));
 }
 
-TEST_CASE("a library that cannot be loaded is an error that says why") {
+TEST_CASE("a layer class that makes nothing is told so") {
   Catalog catalog;
-  CHECK_THROWS_WITH(load_extension("not/there.so", catalog),
-                    "cannot load not/there.so: there is no such file");
-  std::ofstream("text.so") << "no library\n";
-  CHECK_THROWS_WITH(load_extension("text.so", catalog), Catch::StartsWith("cannot load text.so: "));
+  const auto nothing = [](const ConfigNode&, const Catalog&) { return SharedLayer(nullptr); };
+  catalog.enter<SharedLayer>({"Nothing", {}, nothing, nullptr});
+  CHECK_THROWS_WITH(catalog.make<SharedLayer>(parsed("\nNothing: {}")),
+                    "test.yaml:2:10: Nothing: the layer class Nothing made no layer");
 }
-
-#ifdef MESHWORK_TEST_EXTENSIONS
-std::string extension(const std::string& name) {
-  return MESHWORK_TEST_EXTENSIONS + name + ".so";
-}
-
-TEST_CASE("an extension adds its layers, once") {
-  Catalog catalog;
-  add_layers(catalog);
-  load_extension(extension("doubled"), catalog);
-  load_extension(extension("doubled"), catalog);
-  CHECK(catalog.extensions().size() == 1);
-  REQUIRE(catalog.find<SharedLayer>("Doubled") != nullptr);
-  const auto x = Input({3});
-  const auto y = catalog.make<SharedLayer>(parsed("{Doubled: {name: twice}}"))(x);
-  const Graph graph = make_graph({x}, {y});
-  CHECK(graph.paths() == std::vector<std::string>{"twice/factor", "twice/output"});
-  CHECK_THROWS_WITH(catalog.make<SharedLayer>(parsed("{Doubled: {factor: 3}}")),
-                    Catch::Contains("factor"));
-  std::filesystem::copy_file(extension("doubled"), "copy.so",
-                             std::filesystem::copy_options::overwrite_existing);
-  CHECK_THROWS_WITH(load_extension("copy.so", catalog),
-                    "cannot load copy.so: there are two layer classes \"Doubled\"");
-  // Another catalog of the same classes, and one that goes on from it.
-  Catalog other;
-  load_extension(extension("doubled"), other);
-  Catalog copy = other;
-  const auto make = [](const ConfigNode&, const Catalog&) { return Identity({}); };
-  copy.enter<SharedLayer>({"Own", {"own"}, make, nullptr});
-  CHECK(other.find<SharedLayer>("Own") == nullptr);
-  CHECK_THROWS_WITH(copy.enter<SharedLayer>({"Other", {"own"}, make, nullptr}),
-                    "there are two layer classes \"own\": Own and Other");
-}
-
-TEST_CASE("a library that is no extension, or one of another version, is an error that says so") {
-  Catalog catalog;
-  CHECK_THROWS_WITH(load_extension(extension("empty"), catalog),
-                    Catch::Contains("is no extension of Meshwork: it lacks the line "
-                                    "MESHWORK_EXTENSION(catalog) { ... }"));
-  CHECK_THROWS_WITH(load_extension(extension("older"), catalog),
-                    Catch::Contains("is built for Meshwork 0.0.9, and this is ") &&
-                        Catch::EndsWith(": build it anew"));
-  CHECK_THROWS_WITH(load_extension(extension("throwing"), catalog),
-                    Catch::EndsWith("throwing.so: it lacks 1 files"));
-  CHECK(catalog.extensions().empty());
-  CHECK(catalog.described().empty());
-}
-#endif
 
 }  // namespace meshwork::layer_config_test

@@ -492,6 +492,59 @@ TEST_CASE("an operation that writes a variable which is trained is refused") {
       "trained");
 }
 
+TEST_CASE("an operation that gives no output, or throws, is named") {
+  // Of which forward is something else each time.
+  class Odd final : public Operation {
+   public:
+    explicit Odd(std::function<void(Lowering&)> forward) : forward_(std::move(forward)) {}
+    std::string kind() const override { return "odd"; }
+    Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+    Rule rule(std::span<const Shape>) const override {
+      if (!forward_) throw std::out_of_range("no letters");
+      return {{"bc"}, "bc"};
+    }
+    void forward(Lowering& lowering) const override { forward_(lowering); }
+    void backward(Lowering& lowering) const override {
+      lowering.input_gradient_is_output_gradient(0);
+      throw std::runtime_error("no way back");
+    }
+
+   private:
+    std::function<void(Lowering&)> forward_;
+  };
+  class OddLayer final : public Layer {
+   public:
+    explicit OddLayer(std::function<void(Lowering&)> forward)
+        : Layer("d1"), forward_(std::move(forward)) {}
+    std::string class_name() const override { return "Odd"; }
+    TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
+      return builder.apply(std::make_unique<Odd>(forward_), {inputs[0]});
+    }
+
+   private:
+    std::function<void(Lowering&)> forward_;
+  };
+  const auto lowered = [](const std::function<void(Lowering&)>& forward, Mode mode) {
+    return sent_in({.build =
+                        [&](const SymbolicTensor& x) {
+                          const auto y = Dense({.name = "d0", .units = 12})(x);
+                          return SharedLayer(std::make_shared<OddLayer>(forward))(y);
+                        }},
+                   {{"data", 2}}, {}, "data", 8, mode);
+  };
+  CHECK_THROWS_WITH(lowered([](Lowering&) {}, Mode::evaluate),
+                    "d1/odd: forward of the operation \"odd\" neither writes its output nor says "
+                    "which input it is");
+  CHECK_THROWS_WITH(lowered(nullptr, Mode::evaluate), "d1/odd: rule throws: no letters");
+  CHECK_THROWS_WITH(lowered([](Lowering&) { throw std::out_of_range("17"); }, Mode::evaluate),
+                    "d1/odd: forward throws: 17");
+  CHECK_THROWS_WITH(lowered([](Lowering&) { throw 17; }, Mode::evaluate),
+                    "d1/odd: forward throws an exception of unknown type");
+  const auto same = [](Lowering& lowering) { lowering.output_is_input(0); };
+  CHECK_NOTHROW(lowered(same, Mode::evaluate));
+  CHECK_THROWS_WITH(lowered(same, Mode::train), "d1/odd: backward throws: no way back");
+}
+
 TEST_CASE("a value's gradient is reduced beside the gradients of weights, which come behind it") {
   const Communicator world = Communicator::world();
   if (world.size() == 1) return;
