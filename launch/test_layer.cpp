@@ -40,7 +40,7 @@ struct Tested {
 
 Tested tested(const std::string& text, const std::shared_ptr<const Catalog>& catalog,
               const CommandLine& line) {
-  const ConfigNode node = parse_document(text, fmt::format("the layer \"{}\"", text));
+  const ConfigNode node = parse_document(text, "the command line");
   const auto make = [node, catalog] { return catalog->make<SharedLayer>(node); };
   Tested found{.name = make().layer().class_name(), .samples = {}, .cases = {}};
   // Adds the cases on samples of these shapes; what the layer says if it does not take them.
@@ -52,11 +52,7 @@ Tested tested(const std::string& text, const std::shared_ptr<const Catalog>& cat
     } catch (const Error& problem) {
       return problem.what();
     }
-    std::string shapes;
-    for (const Shape& sample : samples) {
-      shapes += (shapes.empty() ? "" : " and ") + to_string(sample);
-    }
-    found.samples += (found.samples.empty() ? "" : ", ") + shapes;
+    found.samples += (found.samples.empty() ? "" : ", ") + in_words(samples);
     return "";
   };
   if (!line.shapes.empty()) {
@@ -67,7 +63,7 @@ Tested tested(const std::string& text, const std::shared_ptr<const Catalog>& cat
   for (std::size_t inputs = 1; inputs <= 2 && found.cases.empty(); ++inputs) {
     for (const Shape& sample : usual_samples()) {
       const std::string problem = add(std::vector<Shape>(inputs, sample));
-      if (!problem.empty()) refused += fmt::format("\n  {}: {}", to_string(sample), problem);
+      if (!problem.empty()) refused += fmt::format("\n  {}", problem);
     }
   }
   if (found.cases.empty()) {

@@ -71,6 +71,14 @@ ValuesForShape numbers_below(std::int64_t count) {
 
 }  // namespace
 
+std::string in_words(const std::vector<Shape>& samples) {
+  std::string text;
+  for (const Shape& sample : samples) {
+    text += fmt::format("{}[{}]", text.empty() ? "" : " and ", fmt::join(sample, ", "));
+  }
+  return text;
+}
+
 std::vector<LayerCase> cases_of(const CheckedLayer& layer) {
   ElementType dtype = ElementType::float32;
   Graph graph;
@@ -85,11 +93,9 @@ std::vector<LayerCase> cases_of(const CheckedLayer& layer) {
     }
     if (dtype == ElementType::float32) throw;
   }
-  std::vector<std::string> names;
-  for (const Shape& sample : layer.samples) names.push_back(to_string(sample));
   const GraphLayer& checked = graph.layers.front();
   LayerCase subject{
-      .name = fmt::format("{} of {}", checked.class_name, fmt::join(names, " and ")),
+      .name = fmt::format("{} of {}", checked.class_name, in_words(layer.samples)),
       .varied = true,
       .layer = checked.path,
       .options = {.seed = 5, .device = layer.device, .watchdog_seconds = watchdog_seconds}};

@@ -23,6 +23,9 @@ struct CheckedLayer {
   std::string device = "auto";        // as ModelOptions has it
 };
 
+/// The shapes of the inputs' samples: "[5, 7] and [3]".
+[[nodiscard]] std::string in_words(const std::vector<Shape>& samples);
+
 /// Throws `Error` if the layer takes neither numbers nor whole numbers of these shapes: what it says
 /// of numbers.
 [[nodiscard]] std::vector<LayerCase> cases_of(const CheckedLayer& layer);

@@ -119,9 +119,9 @@ struct LayerReport {
                                         std::size_t limit, unsigned seed);
 
 /// Compares gradients of one step on this rank alone with differences of the loss: of evaluation, or
-/// of training where that has another loss (dropout, statistics of a batch). `least` is the smallest
-/// gradient that the tolerance of 1 % refers to. Not collective.
-[[nodiscard]] LayerReport check_gradients(const LayerCase& subject, double least);
+/// of training where that has another loss (dropout, statistics of a batch). The tolerance is 1 % of
+/// the larger of 0.01 and a variable's largest gradient. Not collective.
+[[nodiscard]] LayerReport check_gradients(const LayerCase& subject);
 
 struct LayerCheckOptions {
   std::size_t limit = 64;  // layouts of a case on a mesh
