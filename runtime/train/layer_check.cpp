@@ -175,13 +175,12 @@ void add_meshes(std::int64_t ranks, std::vector<std::int64_t> sizes,
 struct Tried {
   PathLayouts layouts;
   std::string batch_axis;
+  std::set<std::string> split;  // letters of the layer's rules (split_letters)
   bool failed = false;
 };
 
-// The letters of the layer's rules that the plan of a layout splits: "k" of swish/swish (...).
-std::set<std::string> split_letters(const LayerCase& subject, const MeshShape& mesh,
-                                    const Tried& tried) {
-  std::set<std::string> letters;
+// Pure, as is its lowering by report_plan: what fails on some ranks only leaves none waiting.
+Plan plan_of(const LayerCase& subject, const MeshShape& mesh, const Tried& tried) {
   LayoutMap layouts(mesh);
   for (const auto& [path, layout] : tried.layouts) layouts.insert(path, layout);
   Blueprint blueprint(
@@ -192,12 +191,18 @@ std::set<std::string> split_letters(const LayerCase& subject, const MeshShape& m
                      .optimizer = SGD({.learning_rate = 1.0}),
                      .metrics = subject.metrics});
   blueprint.draw(loss_data_of(*samples_of(subject).source()), checked_rows);
-  for (const PlannedOperation& operation : blueprint.planned->plan.operations) {
+  return std::move(blueprint.planned->plan);
+}
+
+// The letters of the layer's rules that a plan splits: "k" of swish/swish (...).
+std::set<std::string> split_letters(const LayerCase& subject, const Plan& plan) {
+  std::set<std::string> letters;
+  for (const PlannedOperation& operation : plan.operations) {
     if (!operation.path.starts_with(subject.layer + "/")) continue;
     std::string rule;
     for (const std::string& input : operation.rule.inputs) rule += (rule.empty() ? "" : ",") + input;
     for (const auto& [letter, axes] : operation.split) {
-      if (mesh.size_over(axes) == 1) continue;
+      if (plan.mesh.size_over(axes) == 1) continue;
       letters.insert(fmt::format("\"{}\" of {} ({}->{})", letter, operation.path, rule,
                                  operation.rule.output));
     }
@@ -207,21 +212,14 @@ std::set<std::string> split_letters(const LayerCase& subject, const MeshShape& m
 
 // Letters that explain failures: split in layouts that fail and in none that passes, those of most
 // failures first, and of what these leave.
-std::vector<std::string> causes_of(const LayerCase& subject, const MeshShape& mesh,
-                                   const std::vector<Tried>& all) {
+std::vector<std::string> causes_of(const std::vector<Tried>& all) {
   std::vector<std::set<std::string>> failing;
   std::set<std::string> innocent;
   for (const Tried& tried : all) {
-    std::set<std::string> letters;
-    try {
-      letters = split_letters(subject, mesh, tried);
-    } catch (const Error&) {
-      continue;  // it cannot be planned, which is said
-    }
     if (tried.failed) {
-      failing.push_back(std::move(letters));
+      failing.push_back(tried.split);
     } else {
-      innocent.merge(letters);
+      innocent.insert(tried.split.begin(), tried.split.end());
     }
   }
   std::vector<std::string> causes;
@@ -493,8 +491,15 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
                                           in_words(tried.layouts), tried.batch_axis);
     LayerOutcome found;
     std::string failure = problem_of(place, [&] {
-      found = outcome_of(subject, spread_over(mesh, tried.layouts, tried.batch_axis));
+      const Plan plan = plan_of(subject, mesh.shape(), tried);
+      tried.split = split_letters(subject, plan);
+      (void)report_plan(plan, Mode::train, checked_rows, mesh.rank(), SGD().update_rule(), {});
     });
+    if (failure.empty()) {
+      failure = problem_of(place, [&] {
+        found = outcome_of(subject, spread_over(mesh, tried.layouts, tried.batch_axis));
+      });
+    }
     if (failure.empty()) {
       failure = on_any_rank(ranks, differences(found, one, graph->variables));
       if (!failure.empty()) failure = fmt::format("{}: {}", place, failure);
@@ -507,7 +512,7 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
   std::ranges::stable_sort(failures, {}, [](const auto& failure) { return failure.first; });
   for (auto& [count, failure] : failures) report.failures.push_back(std::move(failure));
   if (!report.failures.empty()) {
-    for (const std::string& cause : causes_of(subject, mesh.shape(), all)) {
+    for (const std::string& cause : causes_of(all)) {
       report.causes.push_back(fmt::format("{}: {}", where, cause));
     }
   }

@@ -77,6 +77,9 @@ run(${CMAKE_COMMAND} -S ${FOLDER}/extension -B ${FOLDER}/extension/build -DCMAKE
 run(${CMAKE_COMMAND} --build ${FOLDER}/extension/build)
 run(${prefix}/bin/meshwork reference Swish --extension ${FOLDER}/extension/build/mine.so)
 expect("a learned beta for each feature")
+run(${MPIEXEC} -n 4 --oversubscribe ${prefix}/bin/meshwork test-layer ${FOLDER}/extension/build/mine.so Swish
+    --layouts 16)
+expect("Swish of \\[7\\], \\[3, 7\\].*mesh x=4:.*mesh x=2 x y=2:.*Swish: ok: ")
 function(train loss)
   run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension ${ARGN} --check-plan)
   expect("Epoch 3/3\n20/20 [^\n]*loss: ${loss}")
