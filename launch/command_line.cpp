@@ -443,7 +443,8 @@ static Shape read_shape(const std::string& text) {
     std::int64_t number = 0;
     if (!CLI::detail::lexical_cast(without_spaces_around(length), number) || number < 1) {
       throw CLI::ValidationError(
-          "--shape", fmt::format("expected lengths of dimensions, such as 5,7, found \"{}\"", text));
+          "--shape",
+          fmt::format("expected lengths of dimensions, such as 5,7, found \"{}\"", text));
     }
     shape.push_back(number);
   }

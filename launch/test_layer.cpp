@@ -103,9 +103,8 @@ void show(const std::string& text) {
 std::string progress_of(const std::string& where, const LayerReport& part) {
   std::string text = fmt::format("  {}: ", where);
   if (part.layouts > 0) {
-    text += part.layouts < part.legal
-                ? fmt::format("{} of {} layouts", part.layouts, part.legal)
-                : fmt::format("all {} layouts", part.layouts);
+    text += part.layouts < part.legal ? fmt::format("{} of {} layouts", part.layouts, part.legal)
+                                      : fmt::format("all {} layouts", part.layouts);
   } else {
     text += fmt::format("{} elements of gradients against differences of the loss", part.slopes);
   }
@@ -114,12 +113,12 @@ std::string progress_of(const std::string& where, const LayerReport& part) {
 }
 
 std::string verdict(const Tested& layer, const LayerReport& report) {
-  const std::string tried = fmt::format("{} layouts and {} elements of gradients", report.layouts,
-                                        report.slopes);
+  const std::string tried =
+      fmt::format("{} layouts and {} elements of gradients", report.layouts, report.slopes);
   if (report.failures.empty()) return fmt::format("{}: ok: {}\n", layer.name, tried);
-  std::string text = fmt::format("{}: WRONG: {} failure{} in {}\n", layer.name,
-                                 report.failures.size(), report.failures.size() == 1 ? "" : "s",
-                                 tried);
+  std::string text =
+      fmt::format("{}: WRONG: {} failure{} in {}\n", layer.name, report.failures.size(),
+                  report.failures.size() == 1 ? "" : "s", tried);
   for (const auto* const sentences : {&report.causes, &report.failures}) {
     std::size_t shown = 0;
     for (const std::string& sentence : *sentences) {
@@ -146,12 +145,12 @@ int test_layer(Runtime& runtime, const CommandLine& line) {
   const int failed = runtime.attempt(1, [&] {
     for (const Tested& layer : request->layers) {
       if (runtime.is_root()) show(fmt::format("{} of {}\n", layer.name, layer.samples));
-      const LayerReport report = check_on_ranks(
-          layer.cases, runtime.world(),
-          {.limit = static_cast<std::size_t>(line.layouts),
-           .progress = [](const std::string& where, const LayerReport& part) {
-             show(progress_of(where, part));
-           }});
+      const LayerReport report =
+          check_on_ranks(layer.cases, runtime.world(),
+                         {.limit = static_cast<std::size_t>(line.layouts),
+                          .progress = [](const std::string& where, const LayerReport& part) {
+                            show(progress_of(where, part));
+                          }});
       right = right && report.failures.empty();
       if (runtime.is_root()) show(verdict(layer, report));
     }

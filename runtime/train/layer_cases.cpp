@@ -30,9 +30,9 @@ class Mixing final : public Layer {
   std::string class_name() const override { return "Mixing"; }
   TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
     const Shape shape = builder.shape(inputs.front());
-    const TensorId kernel =
-        builder.variable("kernel", {.shape = {shape.back(), units_},
-                                    .initializer = initializer_by_name("glorot_uniform")});
+    const TensorId kernel = builder.variable(
+        "kernel",
+        {.shape = {shape.back(), units_}, .initializer = initializer_by_name("glorot_uniform")});
     const TensorId bias = builder.variable(
         "bias", {.shape = {units_}, .initializer = initializer_by_name("random_uniform")});
     const TensorId product =

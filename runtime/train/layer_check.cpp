@@ -15,6 +15,7 @@
 #include "collectives/text_list.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
+#include "runtime/graph/plan_report.h"
 #include "runtime/train/blueprint.h"
 #include "runtime/train/optimizers/sgd.h"
 
@@ -55,33 +56,46 @@ std::shared_ptr<const Graph> graph_of(const LayerCase& subject) {
   return std::make_shared<Graph>(make_graph(inputs, {subject.build(inputs)}));
 }
 
+CompileOptions training_of(const LayerCase& subject) {
+  return {
+      .loss = subject.loss, .optimizer = SGD({.learning_rate = 1.0}), .metrics = subject.metrics};
+}
+
+// What `varied` asks for.
+void vary(Model& model, const LayerSamples& samples) {
+  // Parameters are made for a plan: for that of the step, they need not be made again.
+  (void)model.plan(samples.source(), checked_rows);
+  unsigned seed = 41;
+  for (const Variable& variable : model.graph().variables) {
+    if (!variable.options.trainable) continue;
+    std::vector<float> values = model.variable(variable.path);
+    const std::vector<float> added =
+        random_values(static_cast<std::int64_t>(values.size()), seed++, -0.25, 0.25);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += added[i];
+    model.set_variable(variable.path, values);
+  }
+}
+
 Model model_of(const LayerCase& subject, Distribution distribution, const LayerSamples& samples) {
   const std::vector<SymbolicTensor> inputs = inputs_of(subject);
   Model model(inputs, {subject.build(inputs)}, std::move(distribution), subject.options);
-  model.compile({.loss = subject.loss,
-                 .optimizer = SGD({.learning_rate = 1.0}),
-                 .metrics = subject.metrics});
-  if (subject.varied) {
-    // Parameters are made for a plan: for that of the step, they need not be made again.
-    (void)model.plan(samples.source(), checked_rows);
-    unsigned seed = 41;
-    for (const Variable& variable : model.graph().variables) {
-      if (!variable.options.trainable) continue;
-      std::vector<float> values = model.variable(variable.path);
-      const std::vector<float> added =
-          random_values(static_cast<std::int64_t>(values.size()), seed++, -0.25, 0.25);
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] += added[i];
-      model.set_variable(variable.path, values);
-    }
-  }
+  model.compile(training_of(subject));
+  if (subject.varied) vary(model, samples);
   return model;
 }
 
-Distribution spread_over(DeviceMesh& mesh, const PathLayouts& entries = {},
-                         std::optional<std::string> batch_axis = std::nullopt) {
-  LayoutMap layouts(mesh);
-  for (const auto& [path, layout] : entries) layouts.insert(path, layout);
-  return ModelParallel(mesh, std::move(layouts), {.batch_axis = std::move(batch_axis)});
+LayerOutcome outcome_of(const LayerCase& subject, Model& model, const LayerSamples& samples) {
+  const std::shared_ptr<const Source> source = samples.source();
+  LayerOutcome outcome;
+  outcome.predicted = model.predict(source, {.batch_size = checked_rows, .prefetch = false});
+  if (!subject.metrics.empty()) {
+    outcome.evaluated = model.evaluate(source, {.batch_size = checked_rows, .prefetch = false});
+  }
+  outcome.trained = model.train_step(samples.batch());
+  for (const Variable& variable : model.graph().variables) {
+    outcome.variables.push_back(model.variable(variable.path));
+  }
+  return outcome;
 }
 
 DeviceMesh alone() {
@@ -179,19 +193,17 @@ struct Tried {
   bool failed = false;
 };
 
-// Pure, as is its lowering by report_plan: what fails on some ranks only leaves none waiting.
-Plan plan_of(const LayerCase& subject, const MeshShape& mesh, const Tried& tried) {
+// With its plan.
+Blueprint blueprint_of(const LayerCase& subject, const MeshShape& mesh, const LayerSamples& samples,
+                       const Tried& tried) {
   LayoutMap layouts(mesh);
   for (const auto& [path, layout] : tried.layouts) layouts.insert(path, layout);
   Blueprint blueprint(
       graph_of(subject), layouts,
       tried.batch_axis.empty() ? std::nullopt : std::optional(mesh.axis(tried.batch_axis)),
-      UnmatchedLayouts::error, subject.options,
-      CompileOptions{.loss = subject.loss,
-                     .optimizer = SGD({.learning_rate = 1.0}),
-                     .metrics = subject.metrics});
-  blueprint.draw(loss_data_of(*samples_of(subject).source()), checked_rows);
-  return std::move(blueprint.planned->plan);
+      UnmatchedLayouts::error, subject.options, training_of(subject));
+  blueprint.draw(loss_data_of(*samples.source()), checked_rows);
+  return blueprint;
 }
 
 // The letters of the layer's rules that a plan splits: "k" of swish/swish (...).
@@ -200,7 +212,8 @@ std::set<std::string> split_letters(const LayerCase& subject, const Plan& plan) 
   for (const PlannedOperation& operation : plan.operations) {
     if (!operation.path.starts_with(subject.layer + "/")) continue;
     std::string rule;
-    for (const std::string& input : operation.rule.inputs) rule += (rule.empty() ? "" : ",") + input;
+    for (const std::string& input : operation.rule.inputs)
+      rule += (rule.empty() ? "" : ",") + input;
     for (const auto& [letter, axes] : operation.split) {
       if (plan.mesh.size_over(axes) == 1) continue;
       letters.insert(fmt::format("\"{}\" of {} ({}->{})", letter, operation.path, rule,
@@ -231,10 +244,10 @@ std::vector<std::string> causes_of(const std::vector<Tried>& all) {
       }
     }
     if (counts.empty()) break;
-    const auto most = std::ranges::max_element(
-        counts, {}, [](const auto& counted) { return counted.second; });
-    causes.push_back(fmt::format("all of the {} layouts that split {} fail", most->second,
-                                 most->first));
+    const auto most =
+        std::ranges::max_element(counts, {}, [](const auto& counted) { return counted.second; });
+    causes.push_back(
+        fmt::format("all of the {} layouts that split {} fail", most->second, most->first));
     std::erase_if(failing, [&](const auto& letters) { return letters.contains(most->first); });
   }
   return causes;
@@ -286,8 +299,7 @@ BatchView LayerSamples::batch() const {
 std::shared_ptr<const Source> LayerSamples::source() const {
   std::vector<Array> arrays;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    arrays.emplace_back(i == 0 ? "features" : fmt::format("features_{}", i),
-                        inputs[i], shapes[i]);
+    arrays.emplace_back(i == 0 ? "features" : fmt::format("features_{}", i), inputs[i], shapes[i]);
   }
   arrays.emplace_back("targets", targets, target_shape, FieldRole::target);
   return std::make_shared<ArraySource>(std::move(arrays));
@@ -306,26 +318,15 @@ LayerSamples samples_of(const LayerCase& subject) {
   }
   samples.target_shape = subject.loss->target_shape(subject.build(inputs_of(subject)).shape());
   samples.target_shape[0] = checked_rows;
-  samples.targets = subject.targets
-                        ? subject.targets(samples.target_shape)
-                        : random_values(element_count(samples.target_shape), 23, -1, 1);
+  samples.targets = subject.targets ? subject.targets(samples.target_shape)
+                                    : random_values(element_count(samples.target_shape), 23, -1, 1);
   return samples;
 }
 
 LayerOutcome outcome_of(const LayerCase& subject, Distribution distribution) {
   const LayerSamples samples = samples_of(subject);
   Model model = model_of(subject, std::move(distribution), samples);
-  const std::shared_ptr<const Source> source = samples.source();
-  LayerOutcome outcome;
-  outcome.predicted = model.predict(source, {.batch_size = checked_rows, .prefetch = false});
-  if (!subject.metrics.empty()) {
-    outcome.evaluated = model.evaluate(source, {.batch_size = checked_rows, .prefetch = false});
-  }
-  outcome.trained = model.train_step(samples.batch());
-  for (const Variable& variable : model.graph().variables) {
-    outcome.variables.push_back(model.variable(variable.path));
-  }
-  return outcome;
+  return outcome_of(subject, model, samples);
 }
 
 std::string differences(const LayerOutcome& found, const LayerOutcome& expected,
@@ -452,12 +453,14 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
   };
   LayerReport report;
   std::shared_ptr<const Graph> graph;
+  LayerSamples samples;
   LayerOutcome one;
   if (const std::string problem = problem_of(subject.name + " on one rank",
                                              [&] {
                                                graph = graph_of(subject);
+                                               samples = samples_of(subject);
                                                DeviceMesh self = alone();
-                                               one = outcome_of(subject, spread_over(self));
+                                               one = outcome_of(subject, DataParallel(self));
                                              });
       !problem.empty()) {
     report.failures.push_back(problem);
@@ -490,14 +493,19 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
     const std::string place = fmt::format("{}, {}, batches over \"{}\"", where,
                                           in_words(tried.layouts), tried.batch_axis);
     LayerOutcome found;
+    // Planning and lowering are pure: what fails on some ranks only leaves no other waiting.
+    std::optional<Blueprint> blueprint;
     std::string failure = problem_of(place, [&] {
-      const Plan plan = plan_of(subject, mesh.shape(), tried);
+      blueprint.emplace(blueprint_of(subject, mesh.shape(), samples, tried));
+      const Plan& plan = blueprint->planned->plan;
       tried.split = split_letters(subject, plan);
       (void)report_plan(plan, Mode::train, checked_rows, mesh.rank(), SGD().update_rule(), {});
     });
     if (failure.empty()) {
       failure = problem_of(place, [&] {
-        found = outcome_of(subject, spread_over(mesh, tried.layouts, tried.batch_axis));
+        Model model(std::move(*blueprint), mesh);
+        if (subject.varied) vary(model, samples);
+        found = outcome_of(subject, model, samples);
       });
     }
     if (failure.empty()) {
@@ -522,9 +530,9 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
 LayerReport check_gradients(const LayerCase& subject) {
   LayerReport report;
   DeviceMesh self = alone();
-  const LayerOutcome outcome = outcome_of(subject, spread_over(self));
+  const LayerOutcome outcome = outcome_of(subject, DataParallel(self));
   const LayerSamples samples = samples_of(subject);
-  Model model = model_of(subject, spread_over(self), samples);
+  Model model = model_of(subject, DataParallel(self), samples);
   const double trained = outcome.trained.at("loss");
   const double evaluated = model.evaluate_step(samples.batch()).at("loss");
   // Noise and statistics of a batch are there in training alone. A new model draws the same noise.
@@ -539,7 +547,7 @@ LayerReport check_gradients(const LayerCase& subject) {
       std::vector<float> moved = before;
       moved[i] = value;
       if (trains_otherwise) {
-        Model other = model_of(subject, spread_over(self), samples);
+        Model other = model_of(subject, DataParallel(self), samples);
         other.set_variable(path, moved);
         return other.train_step(samples.batch()).at("loss");
       }
@@ -571,8 +579,8 @@ LayerReport check_gradients(const LayerCase& subject) {
     }
     model.set_variable(path, before);
     report.slopes += static_cast<std::int64_t>(slopes.size());
-    const std::string wrong = difference(gradient, slopes, slope_tolerance, least_gradient,
-                                         "by differences of the loss");
+    const std::string wrong =
+        difference(gradient, slopes, slope_tolerance, least_gradient, "by differences of the loss");
     if (!wrong.empty()) {
       report.failures.push_back(fmt::format("{} on one rank: the gradient of {} is wrong: {}",
                                             subject.name, path, wrong));

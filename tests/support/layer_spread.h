@@ -39,14 +39,14 @@ struct Case {
   [[nodiscard]] SymbolicTensor input() const { return Input(sample, "", dtype); }
 
   [[nodiscard]] LayerCase layer_case() const {
-    return {.name = name,
-            .inputs = {{sample, dtype, features}},
-            .build = [build = build](
-                         const std::vector<SymbolicTensor>& x) { return build(x.front()); },
-            .spread = spread,
-            .loss = loss,
-            .metrics = metrics,
-            .targets = targets};
+    return {
+        .name = name,
+        .inputs = {{sample, dtype, features}},
+        .build = [build = build](const std::vector<SymbolicTensor>& x) { return build(x.front()); },
+        .spread = spread,
+        .loss = loss,
+        .metrics = metrics,
+        .targets = targets};
   }
 };
 
@@ -95,8 +95,7 @@ inline void check(const std::vector<Case>& cases, std::size_t scale) {
     DeviceMesh mesh(tested.axes);
     unsigned number = 0;
     for (const Case& subject : cases) {
-      const LayerReport report =
-          check_layouts(subject.layer_case(), mesh, tested.limit, ++number);
+      const LayerReport report = check_layouts(subject.layer_case(), mesh, tested.limit, ++number);
       check(report);
       CHECK(report.layouts > 0);
     }

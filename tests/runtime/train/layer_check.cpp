@@ -37,10 +37,10 @@ class Rows final : public Operation {
     if (!lowering.needs_gradient(0)) return;
     const Operand products =
         dots(lowering, "products", lowering.output(), lowering.output_gradient());
-    lowering.emit(UnitRowGradientSpec{rows(lowering), columns(lowering), 1e12f},
-                  {lowering.output(), lowering.output_gradient(),
-                   lowering.scratch("squares", rows(lowering)), products,
-                   lowering.input_gradient(0)});
+    lowering.emit(
+        UnitRowGradientSpec{rows(lowering), columns(lowering), 1e12f},
+        {lowering.output(), lowering.output_gradient(), lowering.scratch("squares", rows(lowering)),
+         products, lowering.input_gradient(0)});
   }
 
  private:
@@ -77,9 +77,9 @@ class Scaled final : public Operation {
     }
     const bool wrong = mistake_ == Mistake::gradient_of_factor;
     const Operand terms = lowering.scratch("terms", rows * columns);
-    lowering.emit(PairSpec{PairFunction::product, rows * columns},
-                  {wrong ? lowering.output() : lowering.input(0), lowering.output_gradient(),
-                   terms});
+    lowering.emit(
+        PairSpec{PairFunction::product, rows * columns},
+        {wrong ? lowering.output() : lowering.input(0), lowering.output_gradient(), terms});
     lowering.emit(ColumnSumSpec{rows, columns}, {terms, lowering.input_gradient(1)});
   }
 
@@ -100,9 +100,9 @@ class Refusing final : public Operation {
   }
   void backward(Lowering& lowering) const override {
     const std::int64_t count = element_count(lowering.local_output_shape());
-    lowering.emit(PairSpec{PairFunction::maximum, count},
-                  {lowering.output_gradient(), lowering.output_gradient(),
-                   lowering.input_gradient(0)});
+    lowering.emit(
+        PairSpec{PairFunction::maximum, count},
+        {lowering.output_gradient(), lowering.output_gradient(), lowering.input_gradient(0)});
   }
 };
 
@@ -120,13 +120,13 @@ SharedLayer rows_layer(bool honest) {
   });
 }
 SharedLayer scaled_layer(Mistake mistake) {
-  return layer_of("Scaled", Options{},
-                  [mistake](const Options&, LayerBuilder& builder, TensorId x) {
-                    const TensorId factor = builder.variable(
-                        "factor", {.shape = {builder.shape(x).back()},
-                                   .initializer = initializer_by_name("ones")});
-                    return builder.apply(std::make_unique<Scaled>(mistake), {x, factor});
-                  });
+  return layer_of(
+      "Scaled", Options{}, [mistake](const Options&, LayerBuilder& builder, TensorId x) {
+        const TensorId factor = builder.variable(
+            "factor",
+            {.shape = {builder.shape(x).back()}, .initializer = initializer_by_name("ones")});
+        return builder.apply(std::make_unique<Scaled>(mistake), {x, factor});
+      });
 }
 SharedLayer refusing_layer() {
   return layer_of("Refusing", Options{}, [](const Options&, LayerBuilder& builder, TensorId x) {
@@ -205,9 +205,9 @@ TEST_CASE("a kernel that refuses the block of one rank is a failure, and the oth
 }
 
 TEST_CASE("a layer that takes no sample of a shape says what it expects") {
-  CHECK_THROWS_WITH(cases_of({.make = [] { return scaled_layer(Mistake::none); },
-                              .samples = {{7}, {7}}}),
-                    Catch::Contains("expected one input, found 2"));
+  CHECK_THROWS_WITH(
+      cases_of({.make = [] { return scaled_layer(Mistake::none); }, .samples = {{7}, {7}}}),
+      Catch::Contains("expected one input, found 2"));
 }
 
 TEST_CASE("meshes of some ranks are all their factorizations") {
