@@ -15,6 +15,7 @@
 #include "launch/new_configurations.h"
 #include "launch/version.h"
 #include "runtime/config/nearest.h"
+#include "runtime/device/device.h"
 
 namespace meshwork {
 namespace {
@@ -131,6 +132,22 @@ Examples:
   meshwork reference
   meshwork reference Adam
   meshwork reference layers --markdown)";
+
+constexpr const char* test_layer_examples = R"(
+Tests whether what a layer states of itself is true. On one rank its gradients are compared with
+differences of the loss. On every mesh of 1, 2, ... ranks of the job it is spread in every legal
+way, and predictions, loss and gradients are compared with those of one rank. Where there are more
+ways than --layouts, so many are drawn. NAME is a layer as a configuration writes it, or a shared
+library, which --extension names as well. Without --shape the layer is tested on samples of several
+shapes that it takes.
+
+Examples:
+  mpirun -n 4 meshwork test-layer build/mine.so Swish
+  mpirun -n 4 meshwork test-layer 'Conv2D: {filters: 3, kernel_size: 3}' --shape 7,5,2
+  mpirun -n 4 meshwork test-layer 'Add: {}' --shape 3,7 --shape 3,7 --layouts 1000
+
+Exit status: 0 if all is true; 1 if it is not; 2 if there is no such layer, or it takes no sample of
+that shape.)";
 
 constexpr const char* new_examples = R"(
 Prints a configuration to begin with, in which each line is explained: for a table with numbers to
@@ -427,6 +444,49 @@ void add_overwrite(CLI::App& command, CommandLine& line) {
                    "Replace files of other kinds too, but never one that this run reads");
 }
 
+// "5,7".
+static Shape read_shape(const std::string& text) {
+  Shape shape;
+  for (const std::string& length : CLI::detail::split(text, ',')) {
+    std::int64_t number = 0;
+    if (!CLI::detail::lexical_cast(without_spaces_around(length), number) || number < 1) {
+      throw CLI::ValidationError(
+          "--shape",
+          fmt::format("expected lengths of dimensions, such as 5,7, found \"{}\"", text));
+    }
+    shape.push_back(number);
+  }
+  return shape;
+}
+
+static void add_test_layer(CLI::App& program, CommandLine& line, Commands& commands) {
+  CLI::App* test = add_command(program, commands, "test-layer",
+                               "Test a layer's gradients, and its numbers on meshes",
+                               test_layer_examples, test_layer);
+  test->add_option("NAME", line.names, "Layers, and shared libraries with layers of your own")
+      ->type_name("")
+      ->required();
+  add_extensions(*test, line);
+  test->add_option_function<std::vector<std::string>>(
+          "--shape",
+          [&line](const std::vector<std::string>& shapes) {
+            for (const std::string& shape : shapes) line.shapes.push_back(read_shape(shape));
+          },
+          "Shape of a sample, without the batch; of a layer of several inputs once for each")
+      ->type_name("LENGTH,...")
+      ->allow_extra_args(false);
+  test->add_option("--layouts", line.layouts, "Most layouts of a mesh and a model with the layer")
+      ->type_name("NUMBER")
+      ->check(whole_number(1, std::numeric_limits<std::int64_t>::max()))
+      ->capture_default_str();
+  std::vector<std::string> devices = device_kinds();
+  devices.insert(devices.begin(), "auto");
+  test->add_option("--device", line.device, "What ranks compute on")
+      ->type_name("DEVICE")
+      ->check(one_of(devices))
+      ->capture_default_str();
+}
+
 static void add_commands(CLI::App& program, CommandLine& line, Commands& commands) {
   program.set_version_flag("--version", version_text(), "Print version, compiler and libraries");
   program.footer(program_examples);
@@ -575,6 +635,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
       ->excludes(manual);
   add_extensions(*reference, line);
 
+  add_test_layer(program, line, commands);
   add_file_commands(program, line, commands);
   CLI::App* imported =
       add_command(program, commands, "import", "Write Keras's weights as a checkpoint",

@@ -10,6 +10,7 @@
 #include "collectives/exchange.h"
 #include "runtime/config/load.h"
 #include "runtime/graph/lower.h"
+#include "runtime/shape/shape.h"
 #include "runtime/train/loop/generation.h"
 #include "runtime/train/run_config.h"
 
@@ -54,8 +55,13 @@ struct CommandLine {
   Mode mode = Mode::train;
   std::string picture;  // the path of a tensor
   std::string svg;      // a file for the picture
-  // reference: sections, classes or groups of them; new: the kind; completion: the shell
+  // reference: sections, classes or groups of them; test-layer: layers and libraries; new: the
+  // kind; completion: the shell
   std::vector<std::string> names;
+  // test-layer
+  std::vector<Shape> shapes;  // of a sample of each input
+  std::string device = "auto";
+  std::int64_t layouts = 64;  // of a case on a mesh
   bool markdown = false;
   bool man = false;
   bool absent = false;

@@ -19,6 +19,8 @@ inline constexpr int unsaved_status = 76;
 [[nodiscard]] int predict(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int generate(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int devices(Runtime& runtime, const CommandLine& line);
+/// 1 if what a layer states of itself is not true.
+[[nodiscard]] int test_layer(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int import_weights(Runtime& runtime, const CommandLine& line);
 
 /// What `plan` prints, for a job of `ranks` ranks, where that is known and asked for. Pure: uses

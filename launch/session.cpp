@@ -51,6 +51,17 @@ Catalog catalog_of(const CommandLine& line) {
   return catalog;
 }
 
+void require_same_extensions(const Communicator& ranks, const std::set<std::string>& files) {
+  Settings libraries;
+  together(ranks, [&] {
+    for (const std::string& file : files) {
+      libraries.push_back(
+          setting(std::filesystem::path(file).filename().string(), hash_of_file(file)));
+    }
+  });
+  require_same_settings(ranks, libraries, "the bytes of extensions");
+}
+
 RunConfig read_run(const CommandLine& line) {
   return {load_config(line.config, line.overrides), catalog_of(line)};
 }
@@ -59,14 +70,7 @@ RunConfig read_same_run(const Communicator& ranks, const CommandLine& line) {
   std::optional<RunConfig> config;
   together(ranks, [&] { config.emplace(read_run(line)); });
   require_same_settings(ranks, entries_of(config->document()), "the configuration");
-  Settings libraries;
-  together(ranks, [&] {
-    for (const std::string& file : config->extensions()) {
-      libraries.push_back(
-          setting(std::filesystem::path(file).filename().string(), hash_of_file(file)));
-    }
-  });
-  require_same_settings(ranks, libraries, "the bytes of extensions");
+  require_same_extensions(ranks, config->extensions());
   return std::move(*config);
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,9 @@ namespace meshwork {
 
 /// What the program is built with, and what the extensions of the command line add.
 [[nodiscard]] Catalog catalog_of(const CommandLine& line);
+
+/// Throws `Error` on all ranks unless all have the same bytes in these libraries. Collective.
+void require_same_extensions(const Communicator& ranks, const std::set<std::string>& files);
 
 /// The configuration that `line` names, with its overrides. Not collective.
 [[nodiscard]] RunConfig read_run(const CommandLine& line);

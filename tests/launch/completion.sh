@@ -26,7 +26,7 @@ expect() { # RESULT WORD...
 lines() { printf '%s\n' "$@" | sort; }
 
 # Every command and every option that the help has.
-listed=$("$program" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\) .*/\1/p' | sort)
+listed=$("$program" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' | sort)
 [ "$(wc -w <<<"$listed")" -gt 12 ] || fail "the help lists only: $listed"
 expect "$listed" meshwork ''
 for command in $listed; do

@@ -77,6 +77,23 @@ run(${CMAKE_COMMAND} -S ${FOLDER}/extension -B ${FOLDER}/extension/build -DCMAKE
 run(${CMAKE_COMMAND} --build ${FOLDER}/extension/build)
 run(${prefix}/bin/meshwork reference Swish --extension ${FOLDER}/extension/build/mine.so)
 expect("a learned beta for each feature")
+run(${MPIEXEC} -n 4 --oversubscribe ${prefix}/bin/meshwork test-layer ${FOLDER}/extension/build/mine.so Swish
+    --layouts 16)
+expect("Swish of \\[7\\], \\[3, 7\\].*mesh x=4:.*mesh x=2 x y=2:.*Swish: ok: ")
+# One with a wrong gradient is found and named.
+file(READ ${FOLDER}/extension/swish.cpp text)
+string(REPLACE "dy[i] * x[i] * slope" "dy[i] * slope" text "${text}")
+file(WRITE ${FOLDER}/extension/swish.cpp "${text}")
+run(${CMAKE_COMMAND} -E copy ${FOLDER}/extension/build/mine.so ${FOLDER}/true.so)
+run(${CMAKE_COMMAND} --build ${FOLDER}/extension/build)
+execute_process(COMMAND ${MPIEXEC} -n 2 --oversubscribe ${prefix}/bin/meshwork test-layer Swish --layouts 4
+                        --extension ${FOLDER}/extension/build/mine.so
+                RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT status EQUAL 1)
+  message(FATAL_ERROR "a wrong gradient ended with ${status}:\n${output}")
+endif()
+expect("Swish: WRONG: .*Swish of \\[7\\] on one rank: the gradient of swish/beta is wrong: element ")
+run(${CMAKE_COMMAND} -E copy ${FOLDER}/true.so ${FOLDER}/extension/build/mine.so)
 function(train loss)
   run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension ${ARGN} --check-plan)
   expect("Epoch 3/3\n20/20 [^\n]*loss: ${loss}")

@@ -29,9 +29,9 @@ def one_line(text):
 
 wrong = []
 page = plain(output_of("man"))
-sections = dict(re.findall(r'^\.SS "meshwork (\w+)"\n(.*?)(?=^\.S[SH])', page, re.DOTALL | re.MULTILINE))
+sections = dict(re.findall(r'^\.SS "meshwork ([\w-]+)"\n(.*?)(?=^\.S[SH])', page, re.DOTALL | re.MULTILINE))
 help_text = output_of("--help")
-commands = re.findall(r"^  ([a-z]+) ", help_text.split("Subcommands:")[1].split("\n\n")[0], re.MULTILINE)
+commands = re.findall(r"^  ([a-z-]+) ", help_text.split("Subcommands:")[1].split("\n\n")[0], re.MULTILINE)
 if len(commands) < 12 or list(sections) != commands:
     wrong.append(f"meshwork(1) has {list(sections)}, the help {commands}")
 for command in commands:

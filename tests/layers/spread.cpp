@@ -349,7 +349,7 @@ std::ptrdiff_t gathered_predictions(const Case& subject, Distribution distributi
   Model model(input, subject.build(input), std::move(distribution), {.seed = 5});
   model.compile({.loss = subject.loss});
   const std::int64_t prediction = rows * element_count(model.output_shapes().front());
-  const PlanReport report = model.plan(source_of(samples_for(subject)), rows);
+  const PlanReport report = model.plan(samples_of(subject.layer_case()).source(), rows);
   return std::ranges::count_if(report.collectives, [&](const CollectiveRecord& record) {
     return record.name == "all_gather" && record.global_elements == prediction;
   });
@@ -418,7 +418,7 @@ TEST_CASE("rows of many split classes are compared where they are") {
                                  : TopKCategoricalAccuracy({.k = 7000})},
                          sparse ? std::function(many) : std::function(weights)};
       DeviceMesh self = alone();
-      const Outcome one = run(subject, spread_over(self));
+      const LayerOutcome one = run(subject, spread_over(self));
       for (const std::string batch_axis : {"data", ""}) {
         INFO(subject.name << " on " << meshwork::to_string(mesh.shape()) << ", batches over \""
                           << batch_axis << '"');
@@ -430,7 +430,7 @@ TEST_CASE("rows of many split classes are compared where they are") {
               {DimensionAxes(std::vector<std::string>(batch_axis.empty() ? 0 : 1, batch_axis)),
                "model"}}},
             batch_axis);
-        const Outcome found = run(subject, distribution);
+        const LayerOutcome found = run(subject, distribution);
         const auto input = Input(subject.sample);
         compare(found, one, make_graph({input}, {subject.build(input)}).variables);
         CHECK(gathered_predictions(subject, distribution) == 0);

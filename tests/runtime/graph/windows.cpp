@@ -325,7 +325,7 @@ TEST_CASE("what windows see trains on split images as on one rank") {
   const auto input = Input(subject.sample);
   const std::vector<Variable> names = make_graph({input}, {subject.build(input)}).variables;
   DeviceMesh single = alone();
-  const Outcome expected = run(subject, spread_over(single));
+  const LayerOutcome expected = run(subject, spread_over(single));
   for (const Setting& setting : settings(ranks)) {
     DeviceMesh mesh(setting.axes);
     INFO(meshwork::to_string(mesh.shape()) << ", " << test::to_string(setting.layouts));
