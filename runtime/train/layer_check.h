@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -108,7 +109,12 @@ struct LayerReport {
   std::vector<std::string> failures;
   /// Which letters of which rules failing layouts split, where no layout that passes does.
   std::vector<std::string> causes;
+  /// The letters of the layer's rules that an axis may split, and those that some layout split.
+  std::set<std::string> letters = {}, split = {};
 
+  /// Those that none did: whether they are true is not known.
+  [[nodiscard]] std::vector<std::string> never_split() const;
+  /// The same failure counts once.
   void add(const LayerReport& more);
 };
 
