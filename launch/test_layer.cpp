@@ -156,7 +156,7 @@ int test_layer(Runtime& runtime, const CommandLine& line) {
       show(verdict(layer, report));
       const std::vector<std::string> never = report.never_split();
       if (runtime.size() > 1 && !never.empty()) {
-        show(fmt::format("  no layout split {}\n", fmt::join(never, ", nor ")));
+        show(fmt::format("  not tried, as no layout split it: {}\n", fmt::join(never, ", ")));
       }
     }
     if (runtime.size() == 1 && runtime.is_root()) {

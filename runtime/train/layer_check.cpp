@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <random>
@@ -34,6 +33,10 @@ constexpr float first_step = 5e-4f;
 constexpr float other_steps[] = {4e-3f, 1e-4f, 2e-5f};
 // Elements of a variable whose slopes are taken.
 constexpr std::size_t most_slopes = 512;
+
+// In which arithmetic alone takes time.
+constexpr CostModel free_sending{
+    .latency_seconds = 0, .bytes_per_second = 1e18, .flops_per_second = 1e6};
 
 std::vector<float> random_values(std::int64_t count, unsigned seed, double least, double most) {
   std::mt19937 words(seed);
@@ -201,6 +204,7 @@ std::size_t product_of(const std::vector<std::size_t>& counts) {
 struct Tried {
   PathLayouts layouts;
   std::string batch_axis;
+  bool eagerly = false;         // planned as if to send cost nothing
   std::set<std::string> split;  // letters of the layer's rules (letters_of)
   bool failed = false;
 };
@@ -214,6 +218,7 @@ Blueprint blueprint_of(const LayerCase& subject, const MeshShape& mesh, const La
       graph_of(subject), layouts,
       tried.batch_axis.empty() ? std::nullopt : std::optional(mesh.axis(tried.batch_axis)),
       UnmatchedLayouts::error, subject.options, training_of(subject));
+  if (tried.eagerly) blueprint.spread.costs = free_sending;
   blueprint.draw(loss_data_of(*samples.source()), checked_rows);
   return blueprint;
 }
@@ -458,8 +463,16 @@ void LayerReport::add(const LayerReport& more) {
 }
 
 std::vector<std::string> LayerReport::never_split() const {
+  // Without its rule, and without what is joined to it: "k" of swish/swish.
+  const auto stem = [](const std::string& letter) {
+    return letter.substr(0, std::min(letter.find(" ("), letter.find('+')));
+  };
+  std::set<std::string> met;
+  for (const std::string& letter : split) met.insert(stem(letter));
   std::vector<std::string> never;
-  std::ranges::set_difference(letters, split, std::back_inserter(never));
+  for (const std::string& letter : letters) {
+    if (met.insert(stem(letter)).second) never.push_back(letter);
+  }
   return never;
 }
 
@@ -519,14 +532,16 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
   std::vector<std::pair<std::size_t, std::string>> failures;  // with how many layouts they take
   for (const std::vector<std::size_t>& choice : combinations(counts, limit, seed)) {
     Tried tried{.layouts = {}, .batch_axis = batch_axes[choice[0]]};
+    tried.eagerly = subject.splits_eagerly && all.size() % 2 == 1;
     for (std::size_t p = 0; p < layouts.size(); ++p) {
       // 0 splits nothing, and is left to the planner.
       if (choice[p + 1] != 0) {
         tried.layouts.emplace_back(subject.spread[p], layouts[p][choice[p + 1]]);
       }
     }
-    const std::string place = fmt::format("{}, {}, batches over \"{}\"", where,
-                                          in_words(tried.layouts), tried.batch_axis);
+    const std::string place =
+        fmt::format("{}, {}, batches over \"{}\"{}", where, in_words(tried.layouts),
+                    tried.batch_axis, tried.eagerly ? ", split eagerly" : "");
     LayerOutcome found;
     // Planning and lowering are pure: what fails on some ranks only leaves no other waiting.
     std::optional<Blueprint> blueprint;
