@@ -152,7 +152,12 @@ int test_layer(Runtime& runtime, const CommandLine& line) {
                             show(progress_of(where, part));
                           }});
       right = right && report.failures.empty();
-      if (runtime.is_root()) show(verdict(layer, report));
+      if (!runtime.is_root()) continue;
+      show(verdict(layer, report));
+      const std::vector<std::string> never = report.never_split();
+      if (runtime.size() > 1 && !never.empty()) {
+        show(fmt::format("  not tried, as no layout split it: {}\n", fmt::join(never, ", ")));
+      }
     }
     if (runtime.size() == 1 && runtime.is_root()) {
       show("on one rank nothing is split: `mpirun -n 4 meshwork test-layer` tries 1 to 4 ranks\n");

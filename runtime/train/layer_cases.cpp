@@ -97,6 +97,7 @@ std::vector<LayerCase> cases_of(const CheckedLayer& layer) {
   LayerCase subject{
       .name = fmt::format("{} of {}", checked.class_name, in_words(layer.samples)),
       .varied = true,
+      .splits_eagerly = true,
       .layer = checked.path,
       .options = {.seed = 5, .device = layer.device, .watchdog_seconds = watchdog_seconds}};
   std::vector<std::string> fronts;  // by input: its name, or "" for one that is fed

@@ -1,5 +1,6 @@
 #include "runtime/train/layer_check.h"
 
+#include <fmt/ranges.h>
 #include <mpi.h>
 #include <unistd.h>
 
@@ -32,6 +33,10 @@ constexpr float first_step = 5e-4f;
 constexpr float other_steps[] = {4e-3f, 1e-4f, 2e-5f};
 // Elements of a variable whose slopes are taken.
 constexpr std::size_t most_slopes = 512;
+
+// In which arithmetic alone takes time.
+constexpr CostModel free_sending{
+    .latency_seconds = 0, .bytes_per_second = 1e18, .flops_per_second = 1e6};
 
 std::vector<float> random_values(std::int64_t count, unsigned seed, double least, double most) {
   std::mt19937 words(seed);
@@ -185,11 +190,22 @@ void add_meshes(std::int64_t ranks, std::vector<std::int64_t> sizes,
   }
 }
 
+// Or 10^15, if it is more.
+std::size_t product_of(const std::vector<std::size_t>& counts) {
+  constexpr std::size_t most = 1'000'000'000'000'000;
+  std::size_t product = 1;
+  for (const std::size_t count : counts) {
+    product = count == 0 ? 0 : std::min(product, most / count + 1) * count;
+  }
+  return std::min(product, most);
+}
+
 // A layout of a case, and what came of it.
 struct Tried {
   PathLayouts layouts;
   std::string batch_axis;
-  std::set<std::string> split;  // letters of the layer's rules (split_letters)
+  bool eagerly = false;         // planned as if to send cost nothing
+  std::set<std::string> split;  // letters of the layer's rules (letters_of)
   bool failed = false;
 };
 
@@ -202,25 +218,35 @@ Blueprint blueprint_of(const LayerCase& subject, const MeshShape& mesh, const La
       graph_of(subject), layouts,
       tried.batch_axis.empty() ? std::nullopt : std::optional(mesh.axis(tried.batch_axis)),
       UnmatchedLayouts::error, subject.options, training_of(subject));
+  if (tried.eagerly) blueprint.spread.costs = free_sending;
   blueprint.draw(loss_data_of(*samples.source()), checked_rows);
   return blueprint;
 }
 
-// The letters of the layer's rules that a plan splits: "k" of swish/swish (...).
-std::set<std::string> split_letters(const LayerCase& subject, const Plan& plan) {
-  std::set<std::string> letters;
+std::set<char> letters_in(const Rule& rule) {
+  std::set<char> letters(rule.output.begin(), rule.output.end());
+  for (const std::string& input : rule.inputs) letters.insert(input.begin(), input.end());
+  return letters;
+}
+
+// The letters of the layer's rules, "k" of swish/swish (...): those that an axis may split, or those
+// that `plan` does split.
+std::set<std::string> letters_of(const LayerCase& subject, const Plan& plan, bool split) {
+  std::set<std::string> found;
   for (const PlannedOperation& operation : plan.operations) {
     if (!operation.path.starts_with(subject.layer + "/")) continue;
-    std::string rule;
-    for (const std::string& input : operation.rule.inputs)
-      rule += (rule.empty() ? "" : ",") + input;
-    for (const auto& [letter, axes] : operation.split) {
-      if (plan.mesh.size_over(axes) == 1) continue;
-      letters.insert(fmt::format("\"{}\" of {} ({}->{})", letter, operation.path, rule,
-                                 operation.rule.output));
+    const Rule& rule = operation.rule;
+    const std::string inputs = fmt::format("{}", fmt::join(rule.inputs, ","));
+    for (const char letter : letters_in(rule)) {
+      const auto axes = operation.split.find(letter);
+      const bool is_split = axes != operation.split.end() && plan.mesh.size_over(axes->second) > 1;
+      if (split ? is_split : rule.whole.find(letter) == std::string::npos) {
+        found.insert(
+            fmt::format("\"{}\" of {} ({}->{})", letter, operation.path, inputs, rule.output));
+      }
     }
   }
-  return letters;
+  return found;
 }
 
 // Letters that explain failures: split in layouts that fail and in none that passes, those of most
@@ -285,9 +311,17 @@ LayerReport broadcast(const Communicator& ranks, const LayerReport& report) {
   }
   append_entry(text, to_list(report.failures));
   append_entry(text, to_list(report.causes));
+  append_entry(text, to_list({report.letters.begin(), report.letters.end()}));
+  append_entry(text, to_list({report.split.begin(), report.split.end()}));
   const std::vector<std::string> parts = entries_of(broadcast_text(ranks, text));
-  return {std::stoll(parts[0]), std::stoll(parts[1]), std::stoll(parts[2]), entries_of(parts[3]),
-          entries_of(parts[4])};
+  const std::vector<std::string> letters = entries_of(parts[5]), split = entries_of(parts[6]);
+  return {.layouts = std::stoll(parts[0]),
+          .legal = std::stoll(parts[1]),
+          .slopes = std::stoll(parts[2]),
+          .failures = entries_of(parts[3]),
+          .causes = entries_of(parts[4]),
+          .letters = {letters.begin(), letters.end()},
+          .split = {split.begin(), split.end()}};
 }
 
 }  // namespace
@@ -366,10 +400,7 @@ std::vector<TensorLayout> layouts_of(const std::vector<MeshAxis>& axes, std::siz
 
 std::vector<std::vector<std::size_t>> combinations(const std::vector<std::size_t>& counts,
                                                    std::size_t limit, unsigned seed) {
-  std::size_t all = 1;
-  for (const std::size_t count : counts) {
-    all *= count;
-  }
+  const std::size_t all = product_of(counts);
   std::vector<std::vector<std::size_t>> chosen;
   if (all <= limit) {
     for (std::size_t number = 0; number < all; ++number) {
@@ -423,8 +454,26 @@ void LayerReport::add(const LayerReport& more) {
   layouts += more.layouts;
   legal += more.legal;
   slopes += more.slopes;
-  failures.insert(failures.end(), more.failures.begin(), more.failures.end());
-  for (const std::string& cause : more.causes) causes.push_back(cause);
+  for (const std::string& failure : more.failures) {
+    if (std::ranges::find(failures, failure) == failures.end()) failures.push_back(failure);
+  }
+  causes.insert(causes.end(), more.causes.begin(), more.causes.end());
+  letters.insert(more.letters.begin(), more.letters.end());
+  split.insert(more.split.begin(), more.split.end());
+}
+
+std::vector<std::string> LayerReport::never_split() const {
+  // Without its rule, and without what is joined to it: "k" of swish/swish.
+  const auto stem = [](const std::string& letter) {
+    return letter.substr(0, std::min(letter.find(" ("), letter.find('+')));
+  };
+  std::set<std::string> met;
+  for (const std::string& letter : split) met.insert(stem(letter));
+  std::vector<std::string> never;
+  for (const std::string& letter : letters) {
+    if (met.insert(stem(letter)).second) never.push_back(letter);
+  }
+  return never;
 }
 
 LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_t limit,
@@ -478,27 +527,30 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
     layouts.push_back(layouts_of(mesh.shape().axes(), graph->tensors[tensor].shape.size()));
     counts.push_back(layouts.back().size());
   }
-  report.legal = 1;
-  for (const std::size_t count : counts) report.legal *= static_cast<std::int64_t>(count);
+  report.legal = static_cast<std::int64_t>(product_of(counts));
   std::vector<Tried> all;
   std::vector<std::pair<std::size_t, std::string>> failures;  // with how many layouts they take
   for (const std::vector<std::size_t>& choice : combinations(counts, limit, seed)) {
     Tried tried{.layouts = {}, .batch_axis = batch_axes[choice[0]]};
+    tried.eagerly = subject.splits_eagerly && all.size() % 2 == 1;
     for (std::size_t p = 0; p < layouts.size(); ++p) {
       // 0 splits nothing, and is left to the planner.
       if (choice[p + 1] != 0) {
         tried.layouts.emplace_back(subject.spread[p], layouts[p][choice[p + 1]]);
       }
     }
-    const std::string place = fmt::format("{}, {}, batches over \"{}\"", where,
-                                          in_words(tried.layouts), tried.batch_axis);
+    const std::string place =
+        fmt::format("{}, {}, batches over \"{}\"{}", where, in_words(tried.layouts),
+                    tried.batch_axis, tried.eagerly ? ", split eagerly" : "");
     LayerOutcome found;
     // Planning and lowering are pure: what fails on some ranks only leaves no other waiting.
     std::optional<Blueprint> blueprint;
     std::string failure = problem_of(place, [&] {
       blueprint.emplace(blueprint_of(subject, mesh.shape(), samples, tried));
       const Plan& plan = blueprint->planned->plan;
-      tried.split = split_letters(subject, plan);
+      tried.split = letters_of(subject, plan, true);
+      report.split.insert(tried.split.begin(), tried.split.end());
+      report.letters.merge(letters_of(subject, plan, false));
       (void)report_plan(plan, Mode::train, checked_rows, mesh.rank(), SGD().update_rule(), {});
     });
     if (failure.empty()) {

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -63,6 +64,9 @@ struct LayerCase {
   /// Add random numbers up to 0.25 to trained variables: initial values such as ones are alike in
   /// every block.
   bool varied = false;
+  /// Plan every second layout as if to send cost nothing: of tensors as small as these, letters are
+  /// rarely worth a split.
+  bool splits_eagerly = false;
   std::string layer = "";  // the path of the layer that is checked; "": all that is there
   ModelOptions options{.seed = 5};
 };
@@ -108,7 +112,12 @@ struct LayerReport {
   std::vector<std::string> failures;
   /// Which letters of which rules failing layouts split, where no layout that passes does.
   std::vector<std::string> causes;
+  /// The letters of the layer's rules that an axis may split, and those that some layout split.
+  std::set<std::string> letters = {}, split = {};
 
+  /// Those that none did, whatever the dimensions of samples: whether they are true is not known.
+  [[nodiscard]] std::vector<std::string> never_split() const;
+  /// The same failure counts once.
   void add(const LayerReport& more);
 };
 

@@ -155,6 +155,13 @@ TEST_CASE("a layer that tells the truth passes, on every mesh of up to so many r
     // Two cases, on each of these meshes.
     CHECK(report.layouts == std::int64_t{2} * limit * (ranks == 4 ? 5 : ranks));
     CHECK(report.legal >= report.layouts);
+    const std::vector<std::string> letters =
+        whole ? std::vector<std::string>{"\"b\" of rows/rows (btk->btk)",
+                                         "\"t\" of rows/rows (btk->btk)"}
+              : std::vector<std::string>{"\"b\" of scaled/scaled (bo,o->bo)",
+                                         "\"o\" of scaled/scaled (bo,o->bo)"};
+    CHECK(std::vector<std::string>(report.letters.begin(), report.letters.end()) == letters);
+    CHECK(report.never_split() == (ranks == 1 ? letters : std::vector<std::string>()));
   }
 }
 
