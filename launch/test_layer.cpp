@@ -102,7 +102,7 @@ void show(const std::string& text) {
 
 std::string progress_of(const std::string& where, const LayerReport& part) {
   std::string text = fmt::format("  {}: ", where);
-  if (part.layouts > 0) {
+  if (where.starts_with("mesh")) {
     text += part.layouts < part.legal ? fmt::format("{} of {} layouts", part.layouts, part.legal)
                                       : fmt::format("all {} layouts", part.layouts);
   } else {
