@@ -27,7 +27,7 @@ constexpr std::size_t most_failures = 10;  // that are shown of a layer
 
 // Samples that layers are tried on where none are given: vectors, sequences, images and volumes.
 const std::vector<Shape>& usual_samples() {
-  static const std::vector<Shape> samples{{7}, {3, 7}, {5, 3, 7}, {3, 5, 3, 2}};
+  static const std::vector<Shape> samples{{7}, {3, 7}, {9, 7, 3}, {3, 5, 3, 2}};
   return samples;
 }
 
