@@ -137,7 +137,8 @@ constexpr const char* test_layer_examples = R"(
 Tests whether what a layer states of itself is true. On one rank its gradients are compared with
 differences of the loss. On every mesh of 1, 2, ... ranks of the job it is spread in every legal
 way, and predictions, loss and gradients are compared with those of one rank. Where there are more
-ways than --layouts, so many are drawn. NAME is a layer as a configuration writes it, or a shared
+ways than --layouts, so many are drawn. Letters of its rules that none of them split are told: with
+more layouts, or longer samples, they may be. NAME is a layer as a configuration writes it, or a shared
 library, which --extension names as well. Without --shape the layer is tested on samples of several
 shapes that it takes.
 

@@ -27,7 +27,7 @@ constexpr std::size_t most_failures = 10;  // that are shown of a layer
 
 // Samples that layers are tried on where none are given: vectors, sequences, images and volumes.
 const std::vector<Shape>& usual_samples() {
-  static const std::vector<Shape> samples{{7}, {3, 7}, {5, 3, 7}, {3, 5, 3, 2}};
+  static const std::vector<Shape> samples{{7}, {3, 7}, {9, 7, 3}, {3, 5, 3, 2}};
   return samples;
 }
 
@@ -102,7 +102,7 @@ void show(const std::string& text) {
 
 std::string progress_of(const std::string& where, const LayerReport& part) {
   std::string text = fmt::format("  {}: ", where);
-  if (part.layouts > 0) {
+  if (where.starts_with("mesh")) {
     text += part.layouts < part.legal ? fmt::format("{} of {} layouts", part.layouts, part.legal)
                                       : fmt::format("all {} layouts", part.layouts);
   } else {

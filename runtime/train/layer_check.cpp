@@ -34,9 +34,9 @@ constexpr float other_steps[] = {4e-3f, 1e-4f, 2e-5f};
 // Elements of a variable whose slopes are taken.
 constexpr std::size_t most_slopes = 512;
 
-// In which arithmetic alone takes time.
+// Arithmetic takes far longer than to send, which still decides between splits of equal work.
 constexpr CostModel free_sending{
-    .latency_seconds = 0, .bytes_per_second = 1e18, .flops_per_second = 1e6};
+    .latency_seconds = 0, .bytes_per_second = 1e12, .flops_per_second = 1e6};
 
 std::vector<float> random_values(std::int64_t count, unsigned seed, double least, double most) {
   std::mt19937 words(seed);
