@@ -141,7 +141,7 @@ Pending::Pending(std::shared_ptr<CompiledCollective> collective, const void* sen
 Pending& Pending::operator=(Pending&& other) noexcept {
   if (this == &other) return *this;
   if (active()) {
-    abort_job(1, "a started collective was replaced before it was waited for");
+    abort_or_break("a started collective was replaced before it was waited for");
   }
   collective_ = std::move(other.collective_);
   return *this;
@@ -149,15 +149,11 @@ Pending& Pending::operator=(Pending&& other) noexcept {
 
 Pending::~Pending() {
   if (!active()) return;
-  if (Hosted::current() != nullptr && std::uncaught_exceptions() > 0) {
-    // MPI may still work on it.
-    Hosted::current()->leave_wait();
-    (void)new std::shared_ptr<CompiledCollective>(std::move(collective_));
-    return;
-  }
-  abort_job(1, std::uncaught_exceptions() > 0
-                   ? "an error ended the work between the start of a collective and its end"
-                   : "a started collective was destroyed before it was waited for");
+  abort_or_break(std::uncaught_exceptions() > 0
+                     ? "an error ended the work between the start of a collective and its end"
+                     : "a started collective was destroyed before it was waited for");
+  // In a hosted job; MPI may still work on it.
+  (void)new std::shared_ptr<CompiledCollective>(std::move(collective_));
 }
 
 void Pending::wait() {

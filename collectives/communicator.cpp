@@ -186,6 +186,13 @@ JobWithin::~JobWithin() {
 
 Communicator Communicator::duplicate_of(MPI_Comm native) {
   if (!mpi_runs()) fail("a communicator was given while MPI is not initialised");
+  int level = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  if (level < MPI_THREAD_FUNNELED) {
+    fail(
+        "MPI was initialised with thread level MPI_THREAD_SINGLE, Meshwork needs "
+        "MPI_THREAD_FUNNELED or more; initialise MPI with MPI_Init_thread");
+  }
   MPI_Comm duplicate = MPI_COMM_NULL;
   check_mpi(MPI_Comm_dup(native, &duplicate), "MPI_Comm_dup");
   Communicator own(duplicate, true);
@@ -220,8 +227,12 @@ Communicator::~Communicator() {
   int finalized = 0;
   // A communicator that outlives MPI has nothing left to free.
   if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
-  if (Hosted::current() != nullptr && Hosted::current()->is_broken()) return;
-  if (MPI_Comm_free(&native_) != MPI_SUCCESS) abort_job(1, "MPI_Comm_free failed");
+  // Where an error unwinds, other ranks may still wait on it.
+  if (const Hosted* const job_of_host = Hosted::current();
+      job_of_host != nullptr && (job_of_host->is_broken() || std::uncaught_exceptions() > 0)) {
+    return;
+  }
+  if (MPI_Comm_free(&native_) != MPI_SUCCESS) abort_or_break("MPI_Comm_free failed");
 }
 
 Communicator Communicator::split(int color, int key) const {

@@ -46,7 +46,7 @@ class Communicator {
   /// Borrows the communicator of the job: MPI_COMM_WORLD unless there is a `JobWithin`. MPI must be
   /// initialised.
   static Communicator world();
-  /// A duplicate of a communicator of somebody's, which stays as it is. Collective over it.
+  /// Duplicates `native`, which stays the caller's. Collective over it.
   static Communicator duplicate_of(MPI_Comm native);
   /// The calling rank alone; borrows MPI_COMM_SELF.
   static Communicator self();

@@ -29,6 +29,7 @@ class HierarchicalTransport final : public Transport {
   }
 
   [[nodiscard]] std::string_view name() const override { return "hierarchical"; }
+  void give_up() override { mpi_->give_up(); }
 
   void prepare(const Communicator& communicator) override {
     if (communicator.attachment(key_.get()) != nullptr) return;

@@ -18,8 +18,11 @@ using Clock = std::chrono::steady_clock;
 constexpr int tag = 1;
 // How long a rank that failed waits for the others to fail as well before it tells them.
 constexpr std::chrono::milliseconds patience{500};
+// How long a wait goes on after a failure was heard of. If all ranks have come to it, it ends in this
+// time, and none of them is left alone with what follows.
+constexpr std::chrono::milliseconds grace{200};
 
-Hosted* hosted = nullptr;
+std::atomic<Hosted*> hosted = nullptr;
 
 /// Looks again and again: at once for a while, then less and less often.
 class Pauses {
@@ -49,22 +52,23 @@ Hosted::Hosted(const Communicator& ranks, bool messages)
       endings_(ranks.duplicate()),
       messages_(messages),
       heard_(longest) {
-  if (hosted != nullptr)
-    fail("this process is a rank of another Runtime on a communicator already");
+  int taken = hosted != nullptr ? 1 : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &taken, 1, MPI_INT, MPI_MAX, endings_.native()),
+            "MPI_Allreduce");
+  if (taken > 0)
+    fail("a rank of this communicator is in another Runtime on a communicator already");
   listen();
   hosted = this;
 }
 
 Hosted::~Hosted() {
-  if (!broken_ && listening_ != MPI_REQUEST_NULL) {
-    // Nobody waits for what does not come; a failure to cancel it is none of the program's.
-    (void)MPI_Cancel(&listening_);
-    (void)MPI_Wait(&listening_, MPI_STATUS_IGNORE);
-  }
-  // Members that duplicate communicators are freed first, unless the job is broken.
   if (broken_) {
     channel_.leave();
     endings_.leave();
+  } else if (listening_ != MPI_REQUEST_NULL) {
+    // If it cannot be cancelled, it stays until MPI ends.
+    (void)MPI_Cancel(&listening_);
+    (void)MPI_Wait(&listening_, MPI_STATUS_IGNORE);
   }
   hosted = nullptr;
 }
@@ -97,7 +101,8 @@ void Hosted::look() {
 
 void Hosted::fail_here(const std::string& message) {
   const std::scoped_lock lock(mutex_);
-  if (failure_.empty()) failure_ = message;
+  if (!failure_.empty()) return;  // whose cause is another
+  failure_ = message;
   failed_here_ = true;
 }
 
@@ -114,14 +119,18 @@ void Hosted::announce(const std::string& message) {
 }
 
 void Hosted::conclude(const std::string& failure, bool is_cause) {
-  const bool caused_here = is_cause || (failed_here_ && !failure.empty());
+  const bool caused_here = !failure.empty() && (is_cause || failed_here_);
   // All ranks come here in the end: those that wait for one that failed hear of it.
+  int failures = failure.empty() ? 0 : 1;
   MPI_Request all_here = MPI_REQUEST_NULL;
-  check_mpi(MPI_Ibarrier(endings_.native(), &all_here), "MPI_Ibarrier");
+  check_mpi(
+      MPI_Iallreduce(MPI_IN_PLACE, &failures, 1, MPI_INT, MPI_SUM, endings_.native(), &all_here),
+      "MPI_Iallreduce");
   const Clock::time_point start = Clock::now();
   Pauses pauses;
   bool told = false;
-  for (int done = 0; done == 0;) {
+  for (;;) {
+    int done = 0;
     check_mpi(MPI_Test(&all_here, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) break;
     if (caused_here && !told && Clock::now() - start > patience) {
@@ -130,28 +139,41 @@ void Hosted::conclude(const std::string& failure, bool is_cause) {
     }
     pauses.pause();
   }
-  // Everything below is met by all ranks, in this order.
+  if (failures == 0) return;
+
   concluding_ = true;
   int counts[2] = {told ? 1 : 0, broken_ ? 1 : 0};
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, counts, 2, MPI_INT, MPI_SUM, endings_.native()),
             "MPI_Allreduce");
   std::string joint = joint_failure(endings_, caused_here ? failure : "");
-  // A failure that no rank has caused was told by one that has gone.
+  // No rank that is still there has caused it.
   if (joint.empty()) joint = joint_failure(endings_, failure);
   const int others = counts[0] - (told ? 1 : 0);
-  while (announcements_heard_ < others) {
-    if (!hear()) pauses.pause();
+  {
+    const std::scoped_lock lock(mutex_);
+    while (announcements_heard_ < others) {
+      if (!hear()) pauses.pause();
+    }
+    announcements_heard_ = 0;
+    failure_.clear();
+    failed_here_ = false;
   }
   check_mpi(
       MPI_Waitall(static_cast<int>(announcing_.size()), announcing_.data(), MPI_STATUSES_IGNORE),
       "MPI_Waitall for announcements of failures");
-  concluding_ = false;
   announcing_.clear();
-  announcements_heard_ = 0;
-  failure_.clear();
-  failed_here_ = false;
   broken_ = counts[1] > 0;
-  if (!joint.empty()) throw Error(joint);
+  concluding_ = false;
+  throw Error(joint);
+}
+
+void abort_or_break(const std::string& message) noexcept {
+  if (Hosted* const job = hosted) {
+    job->fail_here(message);
+    job->leave_wait();
+  } else {
+    abort_job(1, message);
+  }
 }
 
 void await_ranks(MPI_Comm ranks) {
@@ -161,8 +183,22 @@ void await_ranks(MPI_Comm ranks) {
   await({&come, 1}, "MPI_Ibarrier");
 }
 
+bool end_soon(std::span<MPI_Request> requests) {
+  const Clock::time_point start = Clock::now();
+  Pauses pauses;
+  int done = 0;
+  while (done == 0 && Clock::now() - start < grace) {
+    check_mpi(
+        MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE),
+        "MPI_Testall");
+    pauses.pause();
+  }
+  return done != 0;
+}
+
 void await(std::span<MPI_Request> requests, std::string_view operation) {
-  if (hosted == nullptr) {
+  Hosted* const job = hosted;
+  if (job == nullptr) {
     check_mpi(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE),
               operation);
     return;
@@ -175,9 +211,10 @@ void await(std::span<MPI_Request> requests, std::string_view operation) {
         operation);
     if (done != 0) return;
     try {
-      hosted->look();
+      job->look();
     } catch (const RanksParted&) {
-      hosted->leave_wait();
+      if (end_soon(requests)) return;
+      job->leave_wait();
       throw;
     }
     pauses.pause();

@@ -1,24 +1,25 @@
 // Hosted: a job that is a part of somebody else's program, on ranks which that program gave it.
 //
 // Such a job never ends the program. What goes wrong on one rank is an exception on all ranks of the
-// job. A rank that failed tells the others (`announce`), beside MPI's other messages. They hear of
-// it wherever they wait for ranks: before a call of MPI that blocks they meet (`await_ranks`), and
-// look for failures until all have come; waits for what was started look as well (`await`). Who
-// hears of a failure throws `RanksParted`.
+// job. The rank that failed sends a message to the others (`announce`), on a communicator of its own.
+// Every wait for other ranks looks for such a message and throws `RanksParted` if there is one. In
+// front of a blocking call of MPI the ranks meet in a barrier that they can leave (`await_ranks`);
+// requests are tested instead of waited for (`await`).
 //
-// A wait that was left is not over for MPI. The job is then *broken*: what took part in it is only
-// good to be destroyed, nothing of it is freed in MPI, and memory that MPI may still write stays.
+// A rank that leaves a wait leaves a request of MPI pending. The job is then *broken*: its objects may
+// only be destroyed, its communicators are not freed, and memory that MPI may still write is kept.
 //
-// A job that is a program of its own is not hosted. Waits are MPI's own there, and cost what they
-// cost: `await_ranks` looks at one pointer.
+// In a job that is a program of its own, MPI does the waiting, and `await_ranks` reads one pointer.
 #pragma once
 
 #include <mpi.h>
 
 #include <atomic>
+#include <cstddef>
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -38,8 +39,8 @@ class Hosted {
   Hosted& operator=(const Hosted&) = delete;
 
   [[nodiscard]] bool prints() const { return messages_; }
+  /// A rank has left a wait.
   [[nodiscard]] bool is_broken() const { return broken_; }
-  /// A wait was left.
   void leave_wait() { broken_ = true; }
 
   /// Throws `RanksParted` if a rank has told of a failure, or a thread of this rank has. Calls MPI.
@@ -62,7 +63,7 @@ class Hosted {
   Communicator channel_;  // for announcements
   Communicator endings_;
   bool messages_;
-  bool broken_ = false;
+  std::atomic<bool> broken_ = false;
   std::mutex mutex_;  // threads look
   std::vector<char> heard_;
   MPI_Request listening_ = MPI_REQUEST_NULL;
@@ -71,7 +72,7 @@ class Hosted {
   std::vector<MPI_Request> announcing_;
   std::string failure_;  // of another rank, or of this one
   std::atomic<bool> failed_here_ = false;
-  bool concluding_ = false;  // all ranks are in `conclude`, and none waits in vain
+  std::atomic<bool> concluding_ = false;  // all ranks are in `conclude`, and none waits in vain
 };
 
 /// Where the job is hosted, waits until all ranks of `ranks` call this, and throws `RanksParted` if
@@ -80,6 +81,13 @@ void await_ranks(MPI_Comm ranks);
 inline void await_ranks(const Communicator& ranks) {
   await_ranks(ranks.native());
 }
+
+/// abort_job for destructors and threads, which may not throw: in a hosted job, the next `look` of this
+/// rank throws `message`, and the job is broken.
+void abort_or_break(const std::string& message) noexcept;
+
+/// Whether the requests end in the time that those need to which all ranks have come.
+[[nodiscard]] bool end_soon(std::span<MPI_Request> requests);
 
 /// MPI_Waitall, which is called `operation`, that looks for failures where the job is hosted.
 void await(std::span<MPI_Request> requests, std::string_view operation);

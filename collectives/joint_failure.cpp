@@ -4,7 +4,9 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
+#include <memory>
 #include <thread>
 
 #include "collectives/error.h"
@@ -50,6 +52,7 @@ int smallest(const Communicator& communicator, int value, const std::string& las
       try {
         hosted->look();
       } catch (const RanksParted&) {
+        if (end_soon({&request, 1})) return (*numbers)[1];
         leave();
         throw;
       }

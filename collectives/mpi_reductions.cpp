@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/thread_without_signals.h"
 
 namespace meshwork {
@@ -76,6 +77,10 @@ MpiReductions::MpiReductions(Progress progress, bool has_spare_core)
     : progress_(progress), has_spare_core_(has_spare_core) {}
 
 MpiReductions::~MpiReductions() {
+  stop();
+}
+
+void MpiReductions::stop() {
   if (!courier_.joinable()) return;
   ends_.store(true, std::memory_order_release);
   ring();
@@ -125,7 +130,18 @@ void MpiReductions::wait(MpiReduction& reduction) {
     waited_for_.store(true, std::memory_order_relaxed);
     {
       const std::scoped_lock role(role_);
-      for (look(); !reduction.is_over(); look()) ::sched_yield();
+      Hosted* const hosted = Hosted::current();
+      for (look(); !reduction.is_over(); look()) {
+        ::sched_yield();
+        if (hosted == nullptr) continue;
+        try {
+          hosted->look();
+        } catch (const RanksParted&) {
+          hosted->leave_wait();
+          waited_for_.store(false, std::memory_order_relaxed);
+          throw;
+        }
+      }
     }
     waited_for_.store(false, std::memory_order_relaxed);
     if (progress_ == Progress::thread) ring();  // others may be under way

@@ -76,6 +76,8 @@ class MpiReductions {
   explicit MpiReductions(Progress progress, bool has_spare_core = false);
   /// Ends the courier. Nothing is under way any more.
   ~MpiReductions();
+  /// Ends the courier's work, if there is one; what is under way stays so.
+  void stop();
   MpiReductions(const MpiReductions&) = delete;
   MpiReductions& operator=(const MpiReductions&) = delete;
 

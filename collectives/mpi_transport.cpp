@@ -67,7 +67,7 @@ class OwnedOperation {
     int finalized = 0;
     if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0 &&
         MPI_Op_free(&native_) != MPI_SUCCESS) {
-      abort_job(1, "MPI_Op_free failed");
+      abort_or_break("MPI_Op_free failed");
     }
   }
   OwnedOperation(const OwnedOperation&) = delete;
@@ -193,6 +193,7 @@ class MpiTransport final : public Transport {
         reductions_(settled(options.progress), nodes_ != nullptr && nodes_->has_spare_core()) {}
 
   [[nodiscard]] std::string_view name() const override { return "mpi"; }
+  void give_up() override { reductions_.stop(); }
 
   void prepare(const Communicator& communicator) override {
     if (nodes_ == nullptr || nodes_->ranks_each(communicator) == communicator.size() ||

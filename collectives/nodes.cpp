@@ -25,7 +25,7 @@ class MpiGroup {
     check_mpi(MPI_Comm_group(communicator, &native), "MPI_Comm_group");
   }
   ~MpiGroup() {
-    if (MPI_Group_free(&native) != MPI_SUCCESS) abort_job(1, "MPI_Group_free failed");
+    if (MPI_Group_free(&native) != MPI_SUCCESS) abort_or_break("MPI_Group_free failed");
   }
   MpiGroup(const MpiGroup&) = delete;
   MpiGroup& operator=(const MpiGroup&) = delete;

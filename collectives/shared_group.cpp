@@ -295,7 +295,14 @@ void SharedGroup::at_leisure(double seconds) {
     const char* word = reinterpret_cast<const char*>(memory_.all().data() + word_at);
     throw RanksParted(std::string(word, ::strnlen(word, word_bytes)));
   }
-  if (Hosted* const hosted = Hosted::current()) hosted->look();
+  if (Hosted* const hosted = Hosted::current()) {
+    try {
+      hosted->look();
+    } catch (const RanksParted&) {
+      hosted->leave_wait();
+      throw;
+    }
+  }
   agenda_->advance();
   // MPI goes on with what was started through it only while somebody calls it.
   int found = 0;
@@ -320,6 +327,7 @@ void SharedGroup::give_up(const std::string& why) {
                 std::min(why.size(), static_cast<std::size_t>(word_bytes)));
     publish(*reinterpret_cast<std::uint64_t*>(memory + flag_at), 1);
   }
+  if (Hosted* const hosted = Hosted::current()) hosted->leave_wait();
   throw RanksParted(why);
 }
 

@@ -374,4 +374,8 @@ Watchdog::Watchdog(const Communicator& ranks, const WatchdogOptions& options) {
 
 Watchdog::~Watchdog() = default;
 
+void Watchdog::stop() {
+  watcher_.reset();
+}
+
 }  // namespace meshwork

@@ -53,6 +53,8 @@ class Watchdog {
 
   /// What this rank writes. It is there whether or not anybody watches.
   [[nodiscard]] CollectiveTrace& trace() { return trace_; }
+  /// Nobody watches any more.
+  void stop();
   /// The same of a thread that communicates beside the one that `trace` is of.
   [[nodiscard]] CollectiveTrace& trace_beside() { return beside_; }
 

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/thread_without_signals.h"
 
 namespace meshwork::nccl {
@@ -130,7 +131,8 @@ void Watch::look() {
       const std::string failure = clique->failure();
       if (failure.empty()) continue;
       if (wake_.wait_for(lock, for_reports, [this] { return over_; })) return;
-      abort_job(1, failure);
+      abort_or_break(failure);
+      return;
     }
   }
 }

@@ -16,6 +16,7 @@
 #include "collectives/blocks.h"
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 #include "collectives/nccl/clique.h"
 #include "collectives/nccl/messages.h"
 #include "collectives/nccl/sibling_sums.h"
@@ -65,7 +66,7 @@ class NcclTransport final : public Transport {
       try {
         for (const std::unique_ptr<Mark>& turn : turns_) turn->wait();
       } catch (const std::exception& error) {
-        abort_job(1, error.what());
+        abort_or_break(error.what());
       }
     }
     // First of all: where an error unwinds this, the rest could wait for operations that never end.
@@ -403,6 +404,7 @@ class NcclTransport final : public Transport {
     if (on_all(ranks_, is_like(ranks_, communicator))) return cliques_.front().get();
     for (const std::unique_ptr<Mark>& turn : turns_) turn->wait();
     int number = ranks_.rank();
+    await_ranks(communicator);
     check_mpi(MPI_Bcast(&number, 1, MPI_INT, 0, communicator.native()),
               "MPI_Bcast of a group's number");
     std::unique_ptr<Clique> made;
@@ -416,6 +418,7 @@ class NcclTransport final : public Transport {
     together(ranks_, [&] {
       if (ranks_.rank() == 0) check_nccl(ncclGetUniqueId(&identifier), "ncclGetUniqueId");
     });
+    await_ranks(ranks_);
     check_mpi(MPI_Bcast(&identifier, sizeof identifier, MPI_BYTE, 0, ranks_.native()),
               "MPI_Bcast of NCCL's identifier");
     std::unique_ptr<Clique> made;

@@ -13,6 +13,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/fnv1a.h"
+#include "collectives/hosted.h"
 
 namespace meshwork::nccl {
 
@@ -34,6 +35,7 @@ void fill(void* memory, std::int64_t count, int rank) {
 bool agree(const Communicator& ranks, std::uint64_t subject, std::uint64_t result) {
   const std::array<std::uint64_t, 2> own{subject, result};
   std::vector<std::array<std::uint64_t, 2>> all(static_cast<std::size_t>(ranks.size()));
+  await_ranks(ranks);
   check_mpi(MPI_Allgather(own.data(), 2, MPI_UINT64_T, all.data(), 2, MPI_UINT64_T, ranks.native()),
             "MPI_Allgather of sums");
   std::map<std::uint64_t, std::uint64_t> known;

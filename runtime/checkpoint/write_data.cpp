@@ -113,6 +113,10 @@ void open_on_all_ranks(const DataToWrite& data, WrittenFile& opened, Failures& f
       joint_failure(data.communicator, failures.first(), opening, patience_with_opening);
   // To close it is collective as well, and not all ranks have it.
   if (!failure.empty() && opened.exists()) {
+    if (Hosted* const hosted = Hosted::current()) {
+      hosted->leave_wait();
+      (void)new WrittenFile(std::move(opened));
+    }
     abort_job(1, failure);
   }
 }
@@ -298,7 +302,13 @@ void write_data_through_root(const DataToWrite& data,
                       check_mpi(MPI_Irecv(received.data(), static_cast<int>(count), MPI_FLOAT, rank,
                                           message_tag, communicator.native(), &come),
                                 "MPI_Irecv");
-                      await({&come, 1}, "MPI_Wait for data of another rank");
+                      try {
+                        await({&come, 1}, "MPI_Wait for data of another rank");
+                      } catch (const RanksParted&) {
+                        // MPI may still write there.
+                        (void)new std::vector<float>(std::move(received));
+                        throw;
+                      }
                       write(block, received.data());
                     });
     }

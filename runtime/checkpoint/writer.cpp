@@ -323,6 +323,8 @@ WriteReport write_checkpoint(const Communicator& communicator, const std::filesy
     return Writing(communicator, file, state, tensors, options).run();
   } catch (const JointError&) {
     throw;
+  } catch (const RanksParted&) {
+    throw;
   } catch (const std::exception& error) {
     if (communicator.size() > 1) {
       abort_job(1, fmt::format("writing the checkpoint {}: {}", file, error.what()));

@@ -88,22 +88,21 @@ class Catalog {
   template <class Value, class Options, class Make>
   void add(const std::string& class_name, std::vector<std::string> short_names, Make make,
            Options initial = {}, const std::string& about = "") {
-    enter<Value>(
-        {class_name, std::move(short_names),
-         [reference = library_.empty() ? class_name : class_name + " --extension " + library_, make,
-          initial](const ConfigNode& node, const Catalog& catalog) -> Value {
-           std::vector<std::string> others;
-           if constexpr (requires { KindOf<Value>::other_keys(); }) {
-             others = KindOf<Value>::other_keys();
-           }
-           return make(read_options<Options>(node, catalog, reference, others, initial,
-                                             KindOf<Value>::word));
-         },
-         [initial, about] {
-           Explained all = explained<Options>(initial);
-           if (!about.empty()) all.about = about;
-           return all;
-         }});
+    enter<Value>({class_name, std::move(short_names),
+                  [reference = reference_of(class_name), make, initial](
+                      const ConfigNode& node, const Catalog& catalog) -> Value {
+                    std::vector<std::string> others;
+                    if constexpr (requires { KindOf<Value>::other_keys(); }) {
+                      others = KindOf<Value>::other_keys();
+                    }
+                    return make(read_options<Options>(node, catalog, reference, others, initial,
+                                                      KindOf<Value>::word));
+                  },
+                  [initial, about] {
+                    Explained all = explained<Options>(initial);
+                    if (!about.empty()) all.about = about;
+                    return all;
+                  }});
   }
 
   /// Describes a part of a class that has options of its own, such as "synthetic/normal".
@@ -117,6 +116,11 @@ class Catalog {
   void add_extension(const std::string& path) { extensions_.insert(path); }
   /// What is entered from now on is of the extension that the user calls `library`; of none if "".
   void enter_for(std::string library) { library_ = std::move(library); }
+
+  /// What `meshwork reference` takes to explain the class `name` that is being entered.
+  [[nodiscard]] std::string reference_of(const std::string& name) const {
+    return library_.empty() ? name : name + " --extension " + library_;
+  }
 
   /// What `meshwork reference` says of a class.
   struct Described {

@@ -81,9 +81,10 @@ void add_source(Catalog& catalog, const std::string& name,
   catalog.enter<SharedWrittenSource>(
       {name,
        {},
-       [name, open](const ConfigNode& node, const Catalog& all) -> SharedWrittenSource {
+       [reference = catalog.reference_of(name), open](const ConfigNode& node,
+                                                      const Catalog& all) -> SharedWrittenSource {
          return std::make_shared<const WrittenSource>(WrittenSource{
-             node, [node, open, options = read_options<Options>(node, all, name, {"kind"})](
+             node, [node, open, options = read_options<Options>(node, all, reference, {"kind"})](
                        const SourceContext& context) {
                return node.located([&] { return open(node, options, context); });
              }});

@@ -257,12 +257,7 @@ void Model::State::break_off() noexcept {
     if (engine) engine->release_captured();
     transport->give_up();
   } catch (const std::exception& problem) {
-    if (Hosted* const hosted = Hosted::current()) {
-      hosted->fail_here(problem.what());
-      hosted->leave_wait();
-    } else {
-      abort_job(1, problem.what());
-    }
+    abort_or_break(problem.what());
   }
 }
 
@@ -403,8 +398,12 @@ Model::Model(Shape shape, const std::shared_ptr<LayerBlock>& block, Distribution
 }
 
 Model::~Model() {
-  // MPI may still write what it has.
-  if (Hosted::current() != nullptr && Hosted::current()->is_broken()) (void)state_.release();
+  if (!state_ || Hosted::current() == nullptr || !Hosted::current()->is_broken()) return;
+  // MPI may still write what it has. Its layers are free, and no thread goes on.
+  state_->words.reset();
+  state_->watchdog->stop();
+  state_->transport->give_up();
+  (void)state_.release();
 }
 Model::Model(Model&&) noexcept = default;
 
@@ -577,7 +576,11 @@ UserBatches& user_batches(Model::State& state, Mode mode, const LocalBatch& batc
       elements.push_back(element_count(target));
     }
   }
-  const JointCounts counts = count_jointly(ranks, batch, model.inputs.size(), elements);
+  if (!state.counting_rows.label) {
+    state.counting_rows = {&state.watchdog->trace(), "the counting of the rows of a batch"};
+  }
+  const JointCounts counts =
+      count_jointly(ranks, batch, model.inputs.size(), elements, state.counting_rows);
   const std::tuple key(mode, counts.rows(), counts.weighted, true);
   auto found = state.user_batches.find(key);
   if (found == state.user_batches.end()) {

@@ -160,7 +160,7 @@ class Model {
 
   /// The same of a batch whose rows the ranks have, each its own; predictions are those of its rows.
   /// Rows that are not where the layouts want them travel before the step (loop/joint_rows.h). Steps
-  /// are compiled once for each number of rows that the ranks have together. Collective.
+  /// are compiled, and kept, for each number of rows that the ranks have together. Collective.
   Logs train_local_step(const LocalBatch& batch);
   [[nodiscard]] Logs evaluate_local_step(const LocalBatch& batch);
   [[nodiscard]] std::vector<std::vector<float>> predict_local_step(const LocalBatch& batch);

@@ -49,6 +49,7 @@ struct Model::State : Blueprint {
   std::unique_ptr<Engine> engine;
   /// By rows, and whether they have weights, and whether ranks have rows of their own.
   std::map<std::tuple<Mode, std::int64_t, bool, bool>, std::unique_ptr<UserBatches>> user_batches;
+  TracePoint counting_rows;              // of steps on rows that each rank has
   std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;

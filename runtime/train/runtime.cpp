@@ -79,15 +79,7 @@ Runtime::Runtime(MPI_Comm communicator, HostedOptions options)
     : world_(Communicator::duplicate_of(communicator)),
       endings_(world_.duplicate()),
       hosted_(std::in_place, world_, options.messages),
-      within_(std::in_place, world_) {
-  int level = MPI_THREAD_SINGLE;
-  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
-  if (level < MPI_THREAD_FUNNELED) {
-    fail(
-        "MPI was initialised with thread level MPI_THREAD_SINGLE, Meshwork needs "
-        "MPI_THREAD_FUNNELED or more; initialise MPI with MPI_Init_thread");
-  }
-}
+      within_(std::in_place, world_) {}
 
 Runtime::~Runtime() {
   if (hosted_ && hosted_->is_broken()) {
@@ -102,6 +94,7 @@ void Runtime::run(const std::function<void()>& body) {
     body();
     return;
   }
+  if (hosted_->is_broken()) fail("ranks have left waits of this Runtime; make another one");
   std::string failure;
   bool is_cause = true;
   try {
@@ -111,6 +104,7 @@ void Runtime::run(const std::function<void()>& body) {
     is_cause = false;
   } catch (const std::exception& error) {
     failure = message_of(error);
+    if (failure.empty()) failure = "an exception that says nothing";
   } catch (...) {
     failure = "an exception of a type that says nothing";
   }
@@ -126,11 +120,13 @@ const StopRequest& Runtime::stop_request() {
 
 int Runtime::agreed_stop(int own) {
   int largest = own;
+  await_ranks(world_);
   check_mpi(MPI_Allreduce(&own, &largest, 1, MPI_INT, MPI_MAX, world_.native()), "MPI_Allreduce");
   return largest;
 }
 
 int Runtime::attempt(int status, const std::function<void()>& body) {
+  if (hosted_) fail("attempt is of a program of its own; on a communicator of yours, call run");
   try {
     body();
     return 0;

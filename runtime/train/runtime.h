@@ -78,12 +78,13 @@ class Runtime {
   /// their messages.
   [[nodiscard]] int attempt(int status, const std::function<void()>& body);
 
-  /// Runs `body`. Collective over the job. On a communicator of a program's, throws on all ranks if
+  /// Runs `body`, which lets exceptions out. Collective over the job. On a communicator of a program's, throws on all ranks if
   /// it throws on one of them: the `Error` of the lowest rank that knows a cause, "rank R: ..." unless
   /// all have the same. A rank that still waits for others leaves its wait. Then models, meshes and
-  /// sources that took part are only good to be destroyed; after an error that all ranks met by
-  /// themselves, such as a layout that fits no weight, they go on. In a job of its own, `body` is
-  /// called, and that is all.
+  /// the Runtime may only be destroyed, and another Runtime be made. After an error that all ranks met
+  /// by themselves, such as a layout that fits no weight, they go on. Calls of MPI that `body` makes by
+  /// itself hear of no failure: keep them outside. In a job of its own, `body` is called, and that is
+  /// all.
   void run(const std::function<void()>& body);
 
  private:

@@ -44,13 +44,12 @@ void check_batch(const LocalBatch& batch, std::size_t inputs,
   if (size_of(batch.weights) != 0) check(batch.weights, 1, "the weights");
 }
 
-/// Doubles as the floats nearest to them; gives the place of one that is too large, or `count`.
+/// Doubles as the floats nearest to them, which are infinite where they are too large.
 std::int64_t to_floats(const std::byte* from, std::int64_t count, std::byte* to) {
   for (std::int64_t i = 0; i < count; ++i) {
     double value = 0;
     std::memcpy(&value, from + i * static_cast<std::int64_t>(sizeof value), sizeof value);
     const auto rounded = static_cast<float>(value);
-    if (std::isinf(rounded) && !std::isinf(value)) return i;
     std::memcpy(to + i * static_cast<std::int64_t>(sizeof rounded), &rounded, sizeof rounded);
   }
   return count;
@@ -64,7 +63,7 @@ Range overlap(Range a, Range b) {
 }  // namespace
 
 JointCounts count_jointly(const Communicator& ranks, const LocalBatch& batch, std::size_t inputs,
-                          std::span<const std::int64_t> elements) {
+                          std::span<const std::int64_t> elements, const TracePoint& trace) {
   constexpr std::int64_t wrong = -1, plain = 0, weighted = 1;
   std::string problem;
   try {
@@ -77,9 +76,12 @@ JointCounts count_jointly(const Communicator& ranks, const LocalBatch& batch, st
                                                     : size_of(batch.weights) > 0 ? weighted
                                                                                  : plain};
   std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(ranks.size()));
-  await_ranks(ranks);
-  check_mpi(MPI_Allgather(own.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, ranks.native()),
-            "MPI_Allgather");
+  {
+    const TracedCollective inside(trace);
+    await_ranks(ranks);
+    check_mpi(MPI_Allgather(own.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, ranks.native()),
+              "MPI_Allgather");
+  }
   if (std::ranges::any_of(all, [](const auto& one) { return one[1] == wrong; })) {
     together(ranks, [&] {
       if (!problem.empty()) throw Error(problem);
@@ -112,18 +114,10 @@ JointRows::JointRows(std::int64_t rows, std::vector<Field> fields, const Communi
       receive_offsets_(send_counts_) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();  // of MPI's counts
   for (const Field& field : this->fields()) {
-    if (rows > most || element_count(field.shape) > most) {
-      fail("a batch of {} rows of the shape {}: rows and values of a row are {} at most", rows,
+    if (rows > most / std::max<std::int64_t>(1, element_count(field.shape))) {
+      fail("{} rows of the shape {} are more than the {} values that ranks can have together", rows,
            to_string(field.shape), most);
     }
-  }
-}
-
-JointRows::~JointRows() {
-  int finalized = 0;
-  if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
-  for (Held& held : held_) {
-    if (held.row != MPI_DATATYPE_NULL) (void)MPI_Type_free(&held.row);
   }
 }
 
@@ -173,22 +167,13 @@ void JointRows::exchange(Held& held, const BatchValues& own, const JointCounts& 
   if (held.is_double) {
     const auto& doubles = std::get<std::span<const double>>(own);
     held.sent.resize(doubles.size());
-    const auto count = static_cast<std::int64_t>(doubles.size());
-    const std::int64_t unfit = to_floats(reinterpret_cast<const std::byte*>(doubles.data()), count,
-                                         reinterpret_cast<std::byte*>(held.sent.data()));
-    if (unfit < count) {
-      fail("value {} of this rank's rows, {}, is too large for float32", unfit,
-           doubles[static_cast<std::size_t>(unfit)]);
-    }
+    (void)to_floats(reinterpret_cast<const std::byte*>(doubles.data()),
+                    static_cast<std::int64_t>(doubles.size()),
+                    reinterpret_cast<std::byte*>(held.sent.data()));
     held.values = held.sent.data();
     held.is_double = false;
   }
-  if (held.row == MPI_DATATYPE_NULL) {
-    check_mpi(MPI_Type_contiguous(static_cast<int>(elements), MPI_FLOAT, &held.row),
-              "MPI_Type_contiguous");
-    check_mpi(MPI_Type_commit(&held.row), "MPI_Type_commit");
-    held.received.resize(static_cast<std::size_t>(held.needed[me].length() * elements));
-  }
+  held.received.resize(static_cast<std::size_t>(held.needed[me].length() * elements));
   for (std::size_t rank = 0; rank < held.needed.size(); ++rank) {
     const Range sends = overlap(rows_of(me), held.needed[rank]);
     const Range receives = overlap(rows_of(rank), held.needed[me]);
@@ -201,9 +186,9 @@ void JointRows::exchange(Held& held, const BatchValues& own, const JointCounts& 
   }
   const TracedCollective inside(trace_);
   await_ranks(*ranks_);
-  check_mpi(MPI_Alltoallv(held.values, send_counts_.data(), send_offsets_.data(), held.row,
+  check_mpi(MPI_Alltoallv(held.values, send_counts_.data(), send_offsets_.data(), MPI_FLOAT,
                           held.received.data(), receive_counts_.data(), receive_offsets_.data(),
-                          held.row, ranks_->native()),
+                          MPI_FLOAT, ranks_->native()),
             "MPI_Alltoallv of the rows of a batch");
   held.values = held.received.data();
   held.first = held.needed[me].begin;

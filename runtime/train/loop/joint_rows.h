@@ -29,15 +29,13 @@ struct JointCounts {
 /// Collective. Throws on all ranks if a rank's batch is not as the model, which has so many inputs and
 /// targets, takes it: fields of `elements` values a row, inputs first.
 [[nodiscard]] JointCounts count_jointly(const Communicator& ranks, const LocalBatch& batch,
-                                        std::size_t inputs, std::span<const std::int64_t> elements);
+                                        std::size_t inputs, std::span<const std::int64_t> elements,
+                                        const TracePoint& trace);
 
 class JointRows final : public Source {
  public:
   JointRows(std::int64_t rows, std::vector<Field> fields, const Communicator& ranks,
             TracePoint trace);
-  ~JointRows() override;
-  JointRows(const JointRows&) = delete;
-  JointRows& operator=(const JointRows&) = delete;
 
   /// This rank will read the rows `needed`, by field. Collective, once.
   void expect(const std::vector<Range>& needed);
@@ -58,7 +56,6 @@ class JointRows final : public Source {
     const void* values = nullptr;
     bool is_double = false;
     std::int64_t first = 0;  // row of the batch
-    MPI_Datatype row = MPI_DATATYPE_NULL;
   };
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                  std::byte* destination) const override;

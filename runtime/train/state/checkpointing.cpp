@@ -10,8 +10,8 @@
 
 #include "collectives/communicator.h"
 #include "collectives/error.h"
-#include "collectives/hosted.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 #include "collectives/path_text.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/range.h"
@@ -81,11 +81,11 @@ void Checkpointing::give_up(const std::string& failure) noexcept {
   if (!thread_.joinable()) {
     return;
   }
-  if (Hosted* const hosted = Hosted::current()) hosted->fail_here(failure);
   const Clock::time_point begin = Clock::now();
   while (!ended_) {
     if (communicator_.size() > 1 && Clock::now() - begin > patience_with_writing) {
-      abort_job(1, failure + " (and the checkpoint " + file_.string() + " is not yet written)");
+      // In a hosted job the writer leaves its next wait.
+      abort_or_break(failure + " (and the checkpoint " + file_.string() + " is not yet written)");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

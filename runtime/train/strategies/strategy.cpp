@@ -15,7 +15,14 @@ LayoutMap with_strategy(LayoutMap layouts, const SharedStrategy& strategy, const
   if (!strategy) return layouts;
   const LayoutMap its = strategy->layouts(model, layouts.mesh(), batch_axis);
   LayoutMap all = layouts;
-  for (const std::string& path : model.layout_paths()) {
+  const std::vector<std::string> paths = model.layout_paths();
+  std::string unmatched;
+  for (const UnmatchedKey& key : its.unmatched(paths)) {
+    unmatched +=
+        fmt::format("{}{}: {}", unmatched.empty() ? "" : "\n", strategy->name(), key.message);
+  }
+  if (!unmatched.empty()) throw Error(unmatched);
+  for (const std::string& path : paths) {
     if (layouts.find(path)) continue;
     if (const auto match = its.find(path)) all.insert(path, match->layout, strategy->name(), true);
   }

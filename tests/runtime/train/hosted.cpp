@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "collectives/error.h"
+#include "collectives/exchange.h"
 #include "collectives/hosted.h"
 #include "layers/dense.h"
 #include "runtime/shape/block_parts.h"
@@ -223,6 +224,39 @@ TEST_CASE("a rank that does not come is named to all by the watchdog") {
                     }),
              ContainsSubstring("watchdog: ") && ContainsSubstring("not come to it"));
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(30));
+}
+
+TEST_CASE("a rank that is done waits for slower ones, which go on") {
+  Runtime runtime(world());
+  CHECK(thrown(runtime, [&] {
+          const Communicator half = Communicator::world().split(rank() == 0 ? 0 : 1, rank());
+          if (rank() == 0) return;
+          // Longer than a rank that failed waits before it tells the others.
+          std::this_thread::sleep_for(std::chrono::seconds(1));
+          for (int i = 0; i < 3; ++i) (void)on_all(half, true);
+        }) == "");
+}
+
+TEST_CASE("a failed model's layers can be used in another model") {
+  const SharedLayer line = Dense({.name = "line", .units = 1});
+  const auto train = [&](bool fails) {
+    DeviceMesh mesh({{"data", -1}});
+    const auto x = Input({2});
+    Model model(x, line(x), DataParallel(mesh), {.collectives = "mpi"});
+    model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0.1})});
+    const std::vector<float> features(16, 1.0f), t(8, 0.5f);
+    for (int step = 0; step < 2; ++step) {
+      if (fails && step == 1 && is_last()) fail("it is dark");
+      (void)model.train_step({.rows = 8, .inputs = {features}, .targets = {t}});
+    }
+  };
+  {
+    Runtime runtime(world());
+    CHECK(thrown(runtime, [&] { train(true); }) == by_last_rank("it is dark"));
+    if (size() > 1) CHECK_THAT(thrown(runtime, [] {}), ContainsSubstring("make another one"));
+  }
+  Runtime runtime(world());
+  CHECK(thrown(runtime, [&] { train(false); }) == "");
 }
 
 TEST_CASE("a rank is in one such job at a time") {

@@ -164,6 +164,23 @@ TEST_CASE("what a user lays out goes before what a strategy does") {
   CHECK(all.find("a/bias")->chosen);
 }
 
+TEST_CASE("a key of a strategy that matches nothing is an error") {
+  class Misspelt final : public Strategy {
+   public:
+    std::string name() const override { return "Misspelt"; }
+    LayoutMap layouts(const Graph&, const MeshShape& mesh, std::optional<Axis>) const override {
+      LayoutMap map(mesh);
+      map["a/kernl"] = {unsharded, "model"};
+      return map;
+    }
+  };
+  const auto input = Input({6});
+  const Graph graph = make_graph({input}, {Dense({.name = "a", .units = 8})(input)});
+  const LayoutMap own(MeshShape({{"data", 2}, {"model", 2}}, 4));
+  CHECK_THROWS_WITH(with_strategy(own, std::make_shared<const Misspelt>(), graph, 0),
+                    ContainsSubstring("Misspelt: ") && ContainsSubstring("a/kernl"));
+}
+
 TEST_CASE("models are trained as on one rank by every strategy") {
   const auto input = Input({6}, "", ElementType::int32);
   const auto build = [&] {
