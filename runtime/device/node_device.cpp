@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "collectives/error.h"
-#include "collectives/hosted.h"
 #include "collectives/exchange.h"
 #include "collectives/fnv1a.h"
+#include "collectives/hosted.h"
 
 namespace meshwork {
 

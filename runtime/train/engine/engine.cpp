@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "collectives/error.h"
-#include "collectives/hosted.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/mesh/sharded_tensor.h"
 #include "runtime/train/engine/kernel_choice.h"

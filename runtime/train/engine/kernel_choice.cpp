@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "collectives/error.h"
-#include "collectives/hosted.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 #include "collectives/path_text.h"
 #include "collectives/text_list.h"
 #include "runtime/config/nearest.h"

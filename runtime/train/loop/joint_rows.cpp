@@ -174,15 +174,15 @@ void JointRows::exchange(Held& held, const BatchValues& own, const JointCounts& 
     held.is_double = false;
   }
   held.received.resize(static_cast<std::size_t>(held.needed[me].length() * elements));
+  const auto values_of = [&](std::int64_t rows) { return static_cast<int>(rows * elements); };
   for (std::size_t rank = 0; rank < held.needed.size(); ++rank) {
     const Range sends = overlap(rows_of(me), held.needed[rank]);
     const Range receives = overlap(rows_of(rank), held.needed[me]);
-    send_counts_[rank] = static_cast<int>(sends.length());
-    send_offsets_[rank] =
-        static_cast<int>(sends.length() > 0 ? sends.begin - rows_of(me).begin : 0);
-    receive_counts_[rank] = static_cast<int>(receives.length());
+    send_counts_[rank] = values_of(sends.length());
+    send_offsets_[rank] = values_of(sends.length() > 0 ? sends.begin - rows_of(me).begin : 0);
+    receive_counts_[rank] = values_of(receives.length());
     receive_offsets_[rank] =
-        static_cast<int>(receives.length() > 0 ? receives.begin - held.needed[me].begin : 0);
+        values_of(receives.length() > 0 ? receives.begin - held.needed[me].begin : 0);
   }
   const TracedCollective inside(trace_);
   await_ranks(*ranks_);

@@ -8,8 +8,8 @@
 #include <span>
 
 #include "collectives/error.h"
-#include "collectives/hosted.h"
 #include "collectives/exchange.h"
+#include "collectives/hosted.h"
 #include "collectives/with_type.h"
 #include "collectives/wrong_input.h"
 #include "runtime/data/batches.h"
