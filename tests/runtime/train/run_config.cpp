@@ -571,6 +571,7 @@ TEST_CASE("what a configuration says of the spread is read and told by one descr
   CHECK(spread.layout.entries.size() == 1);
   CHECK(spread.distribution.batch_axis == "");
   CHECK(settings_of(spread) == Settings{{"mesh", "{data: 2, model: -1}"},
+                                        {"distribution", "DataParallel"},
                                         {"layout", "{d/kernel}"},
                                         {"batch_axis", "~"},
                                         {"unmatched_layouts", "error"}});
