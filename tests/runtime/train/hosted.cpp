@@ -1,6 +1,8 @@
 // A Runtime on a communicator of a program's: what fails on one rank is an exception on all, nobody
 // hangs, and the program goes on.
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <thread>
 
 #include "collectives/error.h"
@@ -94,8 +96,13 @@ std::string by_last_rank(const std::string& message) {
   return size() == 1 ? message : fmt::format("rank {}: {}", size() - 1, message);
 }
 
-std::vector<std::string> transports() {
-  return {"mpi", "shared", "auto"};
+// Calls `action` with transports' names: MPI's, that of one node, and that of nodes of a rank each.
+void for_transports(const std::function<void(const std::string&)>& action) {
+  action("mpi");
+  action("auto");
+  ::setenv("MESHWORK_RANKS_A_NODE", "1", 1);
+  action("auto");
+  ::unsetenv("MESHWORK_RANKS_A_NODE");
 }
 
 }  // namespace
@@ -118,7 +125,7 @@ TEST_CASE("a program's communicator trains as one of its own does") {
 }
 
 TEST_CASE("an exception in a callback of one rank is one on all ranks, and the program goes on") {
-  for (const std::string& transport : transports()) {
+  for_transports([](const std::string& transport) {
     INFO(transport);
     {
       Runtime runtime(world());
@@ -139,12 +146,12 @@ TEST_CASE("an exception in a callback of one rank is one on all ranks, and the p
             DeviceMesh mesh({{"data", -1}});
             make_model(mesh, {.collectives = transport}).fit(samples(), {.batch_size = 4});
           }) == "");
-  }
+  });
 }
 
 TEST_CASE(
     "data that one rank cannot read, and a step that one rank leaves out, end all ranks' work") {
-  for (const std::string& transport : transports()) {
+  for_transports([](const std::string& transport) {
     INFO(transport);
     {
       Runtime runtime(world());
@@ -167,7 +174,7 @@ TEST_CASE(
               (void)model.train_step({.rows = 8, .inputs = {x}, .targets = {t}});
             }
           }) == by_last_rank("the solver has diverged"));
-  }
+  });
 }
 
 TEST_CASE("what is wrong on all ranks is said once, and what is there goes on") {
