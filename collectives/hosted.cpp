@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "collectives/error.h"
-#include "collectives/exchange.h"
 #include "collectives/joint_failure.h"
 
 namespace meshwork {
@@ -55,8 +54,9 @@ Hosted::Hosted(const Communicator& ranks, bool messages)
   int taken = hosted != nullptr ? 1 : 0;
   check_mpi(MPI_Allreduce(MPI_IN_PLACE, &taken, 1, MPI_INT, MPI_MAX, endings_.native()),
             "MPI_Allreduce");
-  if (taken > 0)
+  if (taken > 0) {
     fail("a rank of this communicator is in another Runtime on a communicator already");
+  }
   listen();
   hosted = this;
 }

@@ -427,6 +427,7 @@ void Model::compile(CompileOptions options) {
   state_->planned.reset();
   state_->objective.losses.clear();
   state_->user_batches.clear();
+  state_->row_elements.clear();
 }
 
 std::int64_t steps_of_epoch(const FitOptions& options, std::int64_t rows) {
@@ -487,8 +488,8 @@ std::vector<float> Model::predict(std::shared_ptr<const Source> data, EvaluateOp
 
 namespace {
 
-// What the losses are given of batches of the user's, which have so many targets.
-LossData loss_data_of(const Model::State& state, std::size_t targets, bool weighted) {
+// What the losses are given of samples without weights.
+LossData loss_data_of(const Model::State& state) {
   LossData data;
   const Graph& model = *state.graph;
   const std::vector<OutputTraining> outputs = training_of_outputs(*state.compiled, model);
@@ -497,6 +498,12 @@ LossData loss_data_of(const Model::State& state, std::size_t targets, bool weigh
     const Shape target = outputs[i].loss->target_shape(model.tensors[model.outputs[i]].shape);
     data.targets.emplace_back(target.begin() + 1, target.end());
   }
+  return data;
+}
+
+// The same of batches of the user's, which have so many targets.
+LossData loss_data_of(const Model::State& state, std::size_t targets, bool weighted) {
+  LossData data = loss_data_of(state);
   if (targets != data.targets.size()) {
     fail("the model compares {} of its outputs with targets, the batch has {}", data.targets.size(),
          targets);
@@ -530,9 +537,13 @@ UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch
   if (batch.rows < 1) {
     fail("a batch needs at least one row, found {}", batch.rows);
   }
-  std::vector<std::span<const float>> values = batch.inputs;
-  values.insert(values.end(), batch.targets.begin(), batch.targets.end());
-  if (!batch.weights.empty()) values.push_back(batch.weights);
+  const std::size_t fields =
+      batch.inputs.size() + batch.targets.size() + (batch.weights.empty() ? 0 : 1);
+  const auto values = [&](std::size_t field) {
+    if (field < batch.inputs.size()) return batch.inputs[field];
+    field -= batch.inputs.size();
+    return field < batch.targets.size() ? batch.targets[field] : batch.weights;
+  };
   const std::tuple key(mode, batch.rows, !batch.weights.empty(), false);
   const auto found = state.user_batches.find(key);
   if (found == state.user_batches.end()) {
@@ -541,7 +552,7 @@ UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch
     prepare_user_batches(state, mode, batch.rows, batch.targets.size(), !batch.weights.empty(),
                          [&](TensorId id, FieldRole role) {
                            const Graph& graph = *state.objective.graph;
-                           arrays.emplace_back(graph.tensors[id].path, values[arrays.size()],
+                           arrays.emplace_back(graph.tensors[id].path, values(arrays.size()),
                                                graph.shape_of(id, batch.rows), role);
                          });
     const auto source = std::make_shared<ArraySource>(std::move(arrays));
@@ -553,34 +564,38 @@ UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch
   if (known.whole->target_count() != static_cast<int>(batch.targets.size())) {
     (void)loss_data_of(state, batch.targets.size(), !batch.weights.empty());  // says what is wrong
   }
-  for (std::size_t field = 0; field < values.size(); ++field) {
-    known.whole->array(static_cast<int>(field)).borrow(values[field]);
+  for (std::size_t field = 0; field < fields; ++field) {
+    known.whole->array(static_cast<int>(field)).borrow(values(field));
   }
   return known;
+}
+
+// How many values a row has, by field: of the inputs, then of the targets if there is a loss.
+std::vector<std::int64_t> elements_of_rows(const Model::State& state) {
+  const Graph& model = *state.graph;
+  std::vector<std::int64_t> elements;
+  for (const TensorId input : model.inputs) {
+    elements.push_back(element_count(model.shape_of(input, 1)));
+  }
+  if (!state.compiled) return elements;
+  for (const Shape& target : loss_data_of(state).targets) {
+    elements.push_back(element_count(target));
+  }
+  return elements;
 }
 
 // The same of a batch of which each rank has some rows.
 UserBatches& user_batches(Model::State& state, Mode mode, const LocalBatch& batch) {
   const Communicator& ranks = state.mesh().all();
   const Graph& model = *state.graph;
-  std::vector<std::int64_t> elements;  // of a row, by field
-  for (const TensorId input : model.inputs) {
-    elements.push_back(element_count(model.shape_of(input, 1)));
-  }
-  if (mode != Mode::predict) {
-    const std::vector<OutputTraining> outputs = training_of_outputs(*state.compiled, model);
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!outputs[i].loss) continue;
-      Shape target = outputs[i].loss->target_shape(model.tensors[model.outputs[i]].shape);
-      target.front() = 1;
-      elements.push_back(element_count(target));
-    }
-  }
-  if (!state.counting_rows.label) {
+  if (state.row_elements.empty()) {
+    state.row_elements = elements_of_rows(state);
     state.counting_rows = {&state.watchdog->trace(), "the counting of the rows of a batch"};
   }
-  const JointCounts counts =
-      count_jointly(ranks, batch, model.inputs.size(), elements, state.counting_rows);
+  std::span<const std::int64_t> elements = state.row_elements;
+  if (mode == Mode::predict) elements = elements.first(model.inputs.size());
+  JointCounts& counts = state.row_counts;
+  count_jointly(ranks, batch, model.inputs.size(), elements, state.counting_rows, counts);
   const std::tuple key(mode, counts.rows(), counts.weighted, true);
   auto found = state.user_batches.find(key);
   if (found == state.user_batches.end()) {

@@ -49,7 +49,10 @@ struct Model::State : Blueprint {
   std::unique_ptr<Engine> engine;
   /// By rows, and whether they have weights, and whether ranks have rows of their own.
   std::map<std::tuple<Mode, std::int64_t, bool, bool>, std::unique_ptr<UserBatches>> user_batches;
-  TracePoint counting_rows;              // of steps on rows that each rank has
+  /// Of steps on rows that each rank has: values of a row by field, once they are known, and counts.
+  std::vector<std::int64_t> row_elements;
+  JointCounts row_counts;
+  TracePoint counting_rows;
   std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;

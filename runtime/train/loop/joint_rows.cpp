@@ -30,18 +30,21 @@ void check_batch(const LocalBatch& batch, std::size_t inputs,
     fail("a batch has {} inputs and {} targets, expected {} and {}", batch.inputs.size(),
          batch.targets.size(), inputs, targets);
   }
-  const auto check = [&](const BatchValues& values, std::int64_t of_row, const std::string& what) {
+  const auto check = [&](const BatchValues& values, std::int64_t of_row, const char* what,
+                         std::size_t number) {
     if (size_of(values) == batch.rows * of_row) return;
-    fail("{} of {} rows has {} values, expected {} a row", what, batch.rows, size_of(values),
-         of_row);
+    fail("{} {} of {} rows has {} values, expected {} a row", what, number, batch.rows,
+         size_of(values), of_row);
   };
   for (std::size_t i = 0; i < inputs; ++i) {
-    check(batch.inputs[i], elements[i], fmt::format("input {}", i));
+    check(batch.inputs[i], elements[i], "input", i);
   }
   for (std::size_t i = 0; i < targets; ++i) {
-    check(batch.targets[i], elements[inputs + i], fmt::format("target {}", i));
+    check(batch.targets[i], elements[inputs + i], "target", i);
   }
-  if (size_of(batch.weights) != 0) check(batch.weights, 1, "the weights");
+  if (const std::int64_t weights = size_of(batch.weights); weights != 0 && weights != batch.rows) {
+    fail("{} rows have {} weights, expected one a row", batch.rows, weights);
+  }
 }
 
 /// Doubles as the floats nearest to them, which are infinite where they are too large.
@@ -62,8 +65,9 @@ Range overlap(Range a, Range b) {
 
 }  // namespace
 
-JointCounts count_jointly(const Communicator& ranks, const LocalBatch& batch, std::size_t inputs,
-                          std::span<const std::int64_t> elements, const TracePoint& trace) {
+void count_jointly(const Communicator& ranks, const LocalBatch& batch, std::size_t inputs,
+                   std::span<const std::int64_t> elements, const TracePoint& trace,
+                   JointCounts& counts) {
   constexpr std::int64_t wrong = -1, plain = 0, weighted = 1;
   std::string problem;
   try {
@@ -75,7 +79,8 @@ JointCounts count_jointly(const Communicator& ranks, const LocalBatch& batch, st
   const std::array<std::int64_t, 2> own{batch.rows, !problem.empty()             ? wrong
                                                     : size_of(batch.weights) > 0 ? weighted
                                                                                  : plain};
-  std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(ranks.size()));
+  std::vector<std::array<std::int64_t, 2>>& all = counts.told;
+  all.resize(static_cast<std::size_t>(ranks.size()));
   {
     const TracedCollective inside(trace);
     await_ranks(ranks);
@@ -87,8 +92,7 @@ JointCounts count_jointly(const Communicator& ranks, const LocalBatch& batch, st
       if (!problem.empty()) throw Error(problem);
     });
   }
-  JointCounts counts;
-  counts.begins.push_back(0);
+  counts.begins.assign(1, 0);
   int with = -1, without = -1;  // ranks
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     counts.begins.push_back(counts.begins.back() + all[rank][0]);
@@ -99,7 +103,6 @@ JointCounts count_jointly(const Communicator& ranks, const LocalBatch& batch, st
     fail("the rows of rank {} have weights, those of rank {} have none", with, without);
   }
   counts.weighted = with >= 0;
-  return counts;
 }
 
 JointRows::JointRows(std::int64_t rows, std::vector<Field> fields, const Communicator& ranks,

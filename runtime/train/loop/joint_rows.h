@@ -6,6 +6,7 @@
 // each from the rank that has it to all that need it: one MPI_Alltoallv a field.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -23,14 +24,17 @@ namespace meshwork {
 struct JointCounts {
   std::vector<std::int64_t> begins;  // the first row of each rank, and behind them all: rows
   bool weighted = false;             // whether rows have weights
+  std::vector<std::array<std::int64_t, 2>>
+      told;  // by each rank, kept so that a count allocates once
   [[nodiscard]] std::int64_t rows() const { return begins.back(); }
 };
 
-/// Collective. Throws on all ranks if a rank's batch is not as the model, which has so many inputs and
-/// targets, takes it: fields of `elements` values a row, inputs first.
-[[nodiscard]] JointCounts count_jointly(const Communicator& ranks, const LocalBatch& batch,
-                                        std::size_t inputs, std::span<const std::int64_t> elements,
-                                        const TracePoint& trace);
+/// Sets `counts` to those of `batch`. Collective. Throws on all ranks if a rank's batch is not as the
+/// model, which has so many inputs and targets, takes it: fields of `elements` values a row, inputs
+/// first.
+void count_jointly(const Communicator& ranks, const LocalBatch& batch, std::size_t inputs,
+                   std::span<const std::int64_t> elements, const TracePoint& trace,
+                   JointCounts& counts);
 
 class JointRows final : public Source {
  public:

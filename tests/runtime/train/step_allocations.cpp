@@ -70,4 +70,36 @@ TEST_CASE("a training step allocates nothing after the second one") {
   }
 }
 
+TEST_CASE("a step on a batch of the user's allocates its logs alone, after the second one") {
+  const int ranks = Communicator::world().size();
+  // Over "model" the rows of a batch, which ranks have by parts, are needed whole.
+  for (const char* axis : {"data", "model"}) {
+    DeviceMesh mesh({{"data", axis[0] == 'd' ? ranks : 1}, {"model", axis[0] == 'd' ? 1 : ranks}});
+    const auto x = Input({4});
+    Model model(x, Dense({.name = "d1", .units = 3})(x),
+                spread_over(mesh, {{"d1/kernel", {unsharded, "model"}}}));
+    model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true})});
+    const std::int64_t own = 2 + Communicator::world().rank(), rows = ranks * (ranks + 3) / 2;
+    const std::vector<float> features = random_floats(rows * 4, 1);
+    const std::vector<float> classes(static_cast<std::size_t>(rows), 1.0f);
+    const BatchView whole{.rows = rows, .inputs = {features}, .targets = {classes}};
+    const LocalBatch local{.rows = own,
+                           .inputs = {std::span(features).first(own * 4)},
+                           .targets = {std::span(classes).first(own)}};
+    for (int step = 0; step < 4; ++step) {
+      const long before = allocations;
+      Logs logs = model.train_step(whole);
+      const long between = allocations;
+      logs = model.train_local_step(local);
+      const long after = allocations;
+      const Logs copy = logs;
+      const long of_logs = allocations - after;
+      if (step < 2) continue;
+      INFO(axis << ", step " << step);
+      CHECK(between - before == of_logs);
+      CHECK(after - between == of_logs);
+    }
+  }
+}
+
 }  // namespace meshwork::step_allocations_test
