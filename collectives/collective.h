@@ -79,11 +79,13 @@ struct NeighbourBlock {
 /// The blocks of `sends` go out of `send`, those of `receives` land in `receive`. Only ranks that
 /// are listed take part, each at most once in a list and never the calling rank; who lists a rank to
 /// send to is listed there to receive from, with the same count. A rank with nothing to exchange may
-/// stay away.
+/// stay away. Several may be under way: those of one channel are matched in the order in which they
+/// are started, those of different channels apart.
 struct Exchange {
   static constexpr std::string_view name = "exchange";
   ElementType type{};
   std::vector<NeighbourBlock> sends, receives;
+  int channel = 0;
 };
 
 /// `receive` of rank `root` to everybody's.

@@ -111,6 +111,13 @@ void in_pieces(std::int64_t count, std::int64_t largest, const Action& action) {
   }
 }
 
+bool is_complete_request(MPI_Request request) {
+  int complete = 0;
+  check_mpi(MPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE),
+            "MPI_Request_get_status");
+  return complete != 0;
+}
+
 /// A started all-reduce that goes on inside MPI calls only.
 class StartedInMpi final : public CompiledCollective {
  public:
@@ -142,12 +149,7 @@ class StartedInMpi final : public CompiledCollective {
     requests_.clear();
   }
   [[nodiscard]] bool is_complete() const override {
-    return std::all_of(requests_.begin(), requests_.end(), [](MPI_Request request) {
-      int complete = 0;
-      check_mpi(MPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE),
-                "MPI_Request_get_status");
-      return complete != 0;
-    });
+    return std::all_of(requests_.begin(), requests_.end(), is_complete_request);
   }
 
  private:
@@ -217,7 +219,7 @@ class MpiTransport final : public Transport {
   [[nodiscard]] Compiled make(const Communicator& communicator, const Collective& collective,
                               Use use) override {
     return std::visit(
-        [&](const auto& one) {
+        [&](const auto& one) -> Compiled {
           const On on{communicator.native(),
                       communicator.rank(),
                       communicator.size(),
@@ -226,6 +228,9 @@ class MpiTransport final : public Transport {
                       largest_bytes_ / element_bytes(one.type)};
           if constexpr (std::is_same_v<std::decay_t<decltype(one)>, AllReduce>) {
             if (use == Use::started) return started(communicator, on, one);
+          }
+          if constexpr (std::is_same_v<std::decay_t<decltype(one)>, Exchange>) {
+            if (use == Use::started) return std::make_unique<StartedMessages>(on, one);
           }
           return at_once(on, one);
         },
@@ -356,8 +361,8 @@ class MpiTransport final : public Transport {
   }
 
   [[nodiscard]] Compiled at_once(const On& on, const Exchange& what) {
-    return done_by([on, messages = Messages(what.sends, what.receives)](const void* send,
-                                                                        void* receive) mutable {
+    return done_by([on, messages = Messages(what.sends, what.receives, what.channel)](
+                       const void* send, void* receive) mutable {
       messages.start(on, send, receive);
       messages.wait();
     });
@@ -381,15 +386,16 @@ class MpiTransport final : public Transport {
   /// Messages between this rank and others, as one operation.
   class Messages {
    public:
-    Messages(std::vector<NeighbourBlock> sends, std::vector<NeighbourBlock> receives)
-        : sends_(std::move(sends)), receives_(std::move(receives)) {}
+    Messages(std::vector<NeighbourBlock> sends, std::vector<NeighbourBlock> receives,
+             int channel = 0)
+        : sends_(std::move(sends)), receives_(std::move(receives)), tag_(exchange_tag + channel) {}
 
     void start(const On& on, const void* send, void* receive) {
       requests_.clear();
       for (const NeighbourBlock& block : receives_) {
         in_pieces(block.count, on.largest, [&](std::int64_t begin, int elements) {
           check_mpi(MPI_Irecv(element_at(receive, block.offset + begin, on.type), elements,
-                              on.native, block.rank, exchange_tag, on.communicator,
+                              on.native, block.rank, tag_, on.communicator,
                               &requests_.emplace_back(MPI_REQUEST_NULL)),
                     "MPI_Irecv for messages between ranks");
         });
@@ -397,17 +403,35 @@ class MpiTransport final : public Transport {
       for (const NeighbourBlock& block : sends_) {
         in_pieces(block.count, on.largest, [&](std::int64_t begin, int elements) {
           check_mpi(MPI_Isend(element_at(send, block.offset + begin, on.type), elements, on.native,
-                              block.rank, exchange_tag, on.communicator,
+                              block.rank, tag_, on.communicator,
                               &requests_.emplace_back(MPI_REQUEST_NULL)),
                     "MPI_Isend for messages between ranks");
         });
       }
     }
     void wait() { await(requests_, "MPI_Waitall for messages between ranks"); }
+    [[nodiscard]] bool are_there() const {
+      return std::all_of(requests_.begin(), requests_.end(), is_complete_request);
+    }
 
    private:
     std::vector<NeighbourBlock> sends_, receives_;
+    int tag_;
     std::vector<MPI_Request> requests_;  // kept so that a call allocates only the first time
+  };
+
+  /// The same, on their way until they are waited for.
+  class StartedMessages final : public CompiledCollective {
+   public:
+    StartedMessages(const On& on, const Exchange& what)
+        : on_(on), messages_(what.sends, what.receives, what.channel) {}
+    void start(const void* send, void* receive) override { messages_.start(on_, send, receive); }
+    void wait() override { messages_.wait(); }
+    [[nodiscard]] bool is_complete() const override { return messages_.are_there(); }
+
+   private:
+    On on_;
+    Messages messages_;
   };
 
   /// MPI may take a null pointer for a missing argument even where nothing is received.

@@ -228,6 +228,10 @@ class StagedTransport final : public Transport {
     if (use == Use::started && reduction != nullptr) {
       return started_.compile(communicator, *reduction, std::move(inner));
     }
+    if (const auto* const exchange = std::get_if<Exchange>(&collective);
+        use == Use::started && exchange != nullptr) {
+      return std::make_unique<StartedMessages>(*this, communicator, *exchange, std::move(inner));
+    }
     return std::make_unique<Staged>(*this, communicator, collective, std::move(inner));
   }
 
@@ -295,6 +299,70 @@ class StagedTransport final : public Transport {
     std::int64_t width_;
     std::int64_t bytes_ = 0, own_begin_ = -1, own_end_ = -1;
     std::vector<Part> parts_;
+  };
+
+  /// An exchange that is on its way until it was waited for, through pinned memory of its own.
+  class StartedMessages final : public CompiledCollective {
+   public:
+    StartedMessages(StagedTransport& transport, const Communicator& communicator,
+                    const Exchange& what, Compiled inner)
+        : transport_(transport), inner_(std::move(inner)), width_(element_bytes(what.type)) {
+      if (transport.options_.inner_reaches_device) return;
+      CutUp cut_up = Cutter(communicator.rank(), transport.staging_)(what);
+      cut_ = std::move(cut_up.cuts.front());
+      pinned_ = transport.device_.allocate_pinned(cut_up.elements * width_);
+      copied_ = transport.device_.make_mark();
+      host_ = transport.inner_->compile(communicator, cut_.part, Use::started);
+    }
+
+    void start(const void* send, void* receive) override {
+      is_staged_ = transport_.staged(send, receive);
+      receive_ = receive;
+      if (!is_staged_) return inner_->start(send, receive);
+      copied_->wait();  // what it brought the last time
+      for (const Move& move : cut_.in) {
+        copy(at(pinned_.data(), move.host), at(send, move.buffer), move.count);
+      }
+      if (!cut_.in.empty()) {
+        transport_.device_.transfers().record(*copied_);
+        copied_->wait();
+      }
+      host_->start(at(pinned_.data(), cut_.send), at(pinned_.data(), cut_.receive));
+    }
+    void wait() override {
+      if (!is_staged_) return inner_->wait();
+      host_->wait();
+      for (const Move& move : cut_.out) {
+        copy(at(receive_, move.buffer), at(pinned_.data(), move.host), move.count);
+      }
+      if (cut_.out.empty()) return;
+      transport_.device_.transfers().record(*copied_);
+      transport_.device_.kernels().wait_for(*copied_);
+    }
+    [[nodiscard]] bool is_complete() const override {
+      return is_staged_ ? cut_.out.empty() && host_->is_complete() : inner_->is_complete();
+    }
+
+   private:
+    void copy(void* to, const void* from, std::int64_t count) {
+      transport_.staging_.copy(to, from, count * width_);
+    }
+    [[nodiscard]] std::byte* at(void* memory, std::int64_t element) const {
+      return static_cast<std::byte*>(memory) + element * width_;
+    }
+    [[nodiscard]] const std::byte* at(const void* memory, std::int64_t element) const {
+      return static_cast<const std::byte*>(memory) + element * width_;
+    }
+
+    StagedTransport& transport_;
+    Compiled inner_;  // for buffers that it can reach
+    std::int64_t width_;
+    Cut cut_;
+    Memory pinned_;
+    std::unique_ptr<Mark> copied_;  // behind the last copy to or from it
+    Compiled host_;
+    void* receive_ = nullptr;
+    bool is_staged_ = false;
   };
 
   /// Puts an operation on these buffers in its place: behind the reductions that were started and,

@@ -181,7 +181,10 @@ class NcclTransport final : public Transport {
                               Use use) override {
     const auto* const attached = static_cast<Attached*>(communicator.attachment(key_.get()));
     const Reduction* const reduction = reduction_of(collective);
-    if (attached == nullptr || (reduction != nullptr && !has(*reduction, type_of(collective)))) {
+    // Messages that pass each other would wait in a stream, each for the one behind the other.
+    const bool passes = use == Use::started && std::holds_alternative<Exchange>(collective);
+    if (attached == nullptr || passes ||
+        (reduction != nullptr && !has(*reduction, type_of(collective)))) {
       return staged_->compile(communicator, collective, use);
     }
     Enqueue enqueued =

@@ -10,16 +10,12 @@ namespace meshwork {
 Block region_of(const Layout& layout, const Shape& shape, const MeshShape& mesh, std::int64_t rank,
                 std::int64_t turn) {
   Block region = block_of(layout, shape, mesh, rank);
-  std::vector<Axis> replicating;
-  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
-    if (layout.replicates(axis)) {
-      replicating.push_back(axis);
-    }
-  }
-  const std::int64_t replicas = mesh.size_over(replicating);
-  const std::int64_t number = mesh.index_over(rank, replicating);
+  const auto [number, replicas] = replica_of(layout, mesh, rank);
   const auto cut =
       std::find_if(region.begin(), region.end(), [](const Range& r) { return r.length() > 1; });
+  if (number < 0) {
+    return region.empty() ? Block{{0, 0}} : region;  // nothing of it is here
+  }
   if (size_of(region) >= slice_elements && cut != region.end()) {
     const Range slice = block_range(cut->length(), replicas, number);
     *cut = {cut->begin + slice.begin, cut->begin + slice.end};

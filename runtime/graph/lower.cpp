@@ -1,10 +1,12 @@
 #include "runtime/graph/lower.h"
 
 #include <algorithm>
+#include <iterator>
 #include <span>
 #include <vector>
 
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/graph/placement.h"
 #include "runtime/graph/step/context.h"
 #include "runtime/graph/step/gradients.h"
 #include "runtime/graph/step/operation_lowering.h"
@@ -58,13 +60,18 @@ struct MicroBatch {
   std::vector<Remains> remains;  // by operation
 };
 
-// Books forward of an operation, and what the loss is charged for its output.
+// Books forward of an operation, if this rank runs it, what the loss is charged for its output, and
+// the way of that to other places.
 void book_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains) {
   auto& [step, values, sums] = parts;
-  lower_forward(parts, planned, remains);
-  if (step.request.mode != Mode::predict && !step.is_sum(planned.output)) {
-    sums.penalize(planned, values.settled(planned.output));
+  const bool is_sum = step.is_sum(planned.output);
+  if (step.holds(planned.natural)) {
+    lower_forward(parts, planned, remains);
+    if (step.request.mode != Mode::predict && !is_sum) {
+      sums.penalize(planned, values.settled(planned.output));
+    }
   }
+  if (!is_sum) values.cross(planned.output);
 }
 
 // Books the operations that `early` marks, and completes the sums that follow from them.
@@ -80,10 +87,15 @@ void book_early_sums(StepContext& step, StepSums& sums, const std::vector<bool>&
   for (std::size_t o = 0; o < early.size(); ++o) {
     const TensorId id = step.plan.operations[o].output;
     if (!early[o] || !step.is_sum(id)) continue;
-    const Layout& settled = step.plan.tensors[id].layout;
-    const Layout whole = settled.without_partial();
-    const Operand total =
-        step.move(id, sums.fold(id), settled, whole, std::nullopt, step.name_of(id));
+    const PlannedTensor& sum = step.plan.tensors[id];
+    const Layout whole = sum.layout.without_partial().at();
+    Operand total = sums.fold(id);
+    if (step.holds(sum.layout)) {
+      total = step.move(id, total, sum.layout, whole, std::nullopt, step.name_of(id));
+    }
+    const Crossing crossing = crossing_of(sum.layout.places, sum.read_at, step.plan.mesh,
+                                          step.collectives.rank());
+    if (crossing.concerns_rank()) step.cross(crossing, id, 1, total, step.name_of(id));
     for (MicroBatch& batch : batches) batch.values.share(id, whole, total);
   }
 }
@@ -93,11 +105,15 @@ void recompute(const ForwardParts& parts, const RecomputedSpan& span,
                std::vector<Remains>& remains) {
   StepContext& step = parts.step;
   step.phase = "recompute";
-  for (const std::size_t o : span.operations) {
+  std::vector<std::size_t> here;
+  std::ranges::copy_if(span.operations, std::back_inserter(here), [&](std::size_t o) {
+    return step.holds(step.plan.operations[o].natural);
+  });
+  for (const std::size_t o : here) {
     parts.values.forget(step.plan.operations[o]);
     remains[o] = {};
   }
-  for (const std::size_t o : span.operations) {
+  for (const std::size_t o : here) {
     lower_forward_again(parts, step.plan.operations[o], remains[o]);
   }
   step.phase = "backward";
@@ -107,6 +123,7 @@ void book_backward(const ForwardParts& parts, StepGradients& gradients,
                    std::span<const RecomputedSpan> spans, std::vector<Remains>& remains) {
   auto& [step, values, sums] = parts;
   values.forget_gathered_variables();
+  values.wait_for_sent();
   gradients.begin();
   for (std::size_t o = step.plan.operations.size(); o-- > 0;) {
     if (!spans.empty() && o == spans.back().last) {
@@ -117,10 +134,13 @@ void book_backward(const ForwardParts& parts, StepGradients& gradients,
     if (std::none_of(planned.gradient.begin(), planned.gradient.end(), [](bool g) { return g; })) {
       continue;
     }
-    if (!step.is_sum(planned.output)) {
-      gradients.complete(planned.output);
+    if (step.holds(planned.natural)) {
+      if (!step.is_sum(planned.output)) {
+        gradients.complete(planned.output);
+      }
+      lower_backward({step, values, gradients}, planned, remains[o]);
     }
-    lower_backward({step, values, gradients}, planned, remains[o]);
+    gradients.end_uses(planned);
   }
 }
 
@@ -134,11 +154,16 @@ Buffer book_prediction(StepContext& step, StepValues& values, TensorId id) {
   const Layout& settled = step.plan.tensors[id].layout;
   const Buffer output = step.builder.scratch(count * float32_bytes, label);
   step.builder.keep(output);
-  if (settled == whole) {
-    step.builder.emit(SumSpec{count, 1}, {values.settled(id), output}, label);
-  } else {
-    (void)step.move(id, values.settled(id), settled, whole, output, label);
+  if (step.holds(settled)) {
+    if (settled.at() == whole) {
+      step.builder.emit(SumSpec{count, 1}, {values.settled(id), output}, label);
+    } else {
+      (void)step.move(id, values.settled(id), settled, whole, output, label);
+    }
   }
+  const Crossing crossing =
+      crossing_of(settled.places, {}, step.plan.mesh, step.collectives.rank());
+  if (crossing.concerns_rank()) step.cross(crossing, id, count, output, label);
   return output;
 }
 
@@ -176,6 +201,15 @@ std::vector<Range> LoweringRequest::micro_batches() const {
   return (mode == Mode::train ? walk : StepWalk{}).of(rows);
 }
 
+std::vector<Action> LoweringRequest::actions(std::int64_t rank) const {
+  const std::int64_t batches = std::ssize(micro_batches());
+  if (mode != Mode::train) return {{Action::Kind::forward, 0}};
+  const Axis axis = walk.stages.empty() ? -1 : plan->mesh.axis(walk.stages);
+  return axis < 0 ? actions_of("in_turn", 1, 0, batches)
+                  : actions_of(walk.schedule, plan->mesh.size(axis),
+                               plan->mesh.coordinate(rank, axis), batches);
+}
+
 std::vector<FedPart> fed_parts(const Plan& plan, Mode mode, const std::vector<Range>& micro_batches,
                                std::int64_t rank) {
   std::vector<FedPart> parts;
@@ -193,6 +227,7 @@ std::vector<FedPart> fed_parts(const Plan& plan, Mode mode, const std::vector<Ra
 
 LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
                   MeshCollectives& collectives) {
+  if (request.mode == Mode::train) check_stages(*request.plan, request.walk);
   StepContext step(request, builder, collectives);
   StepSums sums(step);
   StepGradients gradients(step);
@@ -209,10 +244,15 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   }
   const std::vector<bool> early = operations_of_early_sums(step, sums);
   book_early_sums(step, sums, early, batches);
-  for (std::size_t batch = 0; batch < batches.size(); ++batch) {
-    step.go_to(batch);
+  for (const auto& [kind, batch] : request.actions(collectives.rank())) {
+    step.go_to(static_cast<std::size_t>(batch));
+    auto& [values, remains] = batches[static_cast<std::size_t>(batch)];
+    if (kind == Action::Kind::backward) {
+      step.phase = "backward";
+      book_backward({step, values, sums}, gradients, spans, remains);
+      continue;
+    }
     step.phase = "forward";
-    auto& [values, remains] = batches[batch];
     for (std::size_t o = 0; o < step.plan.operations.size(); ++o) {
       if (runs[o] && !early[o]) {
         book_forward({step, values, sums}, step.plan.operations[o], remains[o]);
@@ -222,14 +262,13 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
       for (const TensorId id : step.graph.outputs) {
         lowered.outputs.push_back(book_prediction(step, values, id));
       }
-      return lowered;
-    }
-    sums.settle();
-    if (request.mode == Mode::train) {
-      step.phase = "backward";
-      book_backward({step, values, sums}, gradients, spans, remains);
+    } else {
+      sums.settle();
     }
   }
+  for (MicroBatch& batch : batches) batch.values.wait_for_sent();
+  gradients.wait_for_sent();
+  if (request.mode == Mode::predict) return lowered;
   if (request.mode == Mode::train) {
     step.phase = "update";
     update_parameters(step, gradients, sums);

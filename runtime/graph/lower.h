@@ -2,7 +2,8 @@
 //
 // A step is: first the sums that others read (step/sums.h), of the whole batch. For each micro-batch
 // (walk.h), convert what was fed; every operation forward; in training, every operation backward in
-// reverse. Then the buckets of gradients, started as they are complete and waited for at the end;
+// reverse; in the order of a schedule (schedule.h). A rank books the operations that are placed on it,
+// and its part of what crosses between places. Then the buckets of gradients, started as they are complete and waited for at the end;
 // penalties, clipping and the update; and one reduction of all sums (losses, metrics, penalties).
 // Between operations stand the redistributions that the plan implies, each made once for all uses
 // that want the same. Variables that are gathered for use are gathered again for backward, so that
@@ -25,6 +26,7 @@
 #include "runtime/device/program.h"
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"
+#include "runtime/graph/schedule.h"
 #include "runtime/graph/walk.h"
 #include "runtime/mesh/mesh_collectives.h"
 
@@ -128,6 +130,8 @@ struct LoweringRequest {
   [[nodiscard]] ElementType fed_type(TensorId id) const;
   /// The rows of each micro-batch.
   [[nodiscard]] std::vector<Range> micro_batches() const;
+  /// What rank `rank` does with them, in order.
+  [[nodiscard]] std::vector<Action> actions(std::int64_t rank) const;
 };
 
 /// A part of an input or target that a rank is fed.

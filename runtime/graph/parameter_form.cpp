@@ -58,12 +58,12 @@ void join(const Plan& plan, std::int64_t rank, const ParameterSpan& span,
   const Shape& shape = variable.options.shape;
   for (const PlannedOperation& operation : plan.operations) {
     for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
-      const Layout& needed = operation.needed[i];
+      const Layout needed = operation.needed[i].at(span.layout.places);
       if (operation.inputs[i] != variable.tensor || needed == span.layout) {
         continue;
       }
       const std::vector<RedistributionStep> steps =
-          plan_redistribution(span.layout, needed, shape, plan.mesh);
+          plan_redistribution(span.layout.at(), needed.at(), shape, plan.mesh);
       if (steps.size() != 1 || steps.front().kind != StepKind::all_gather ||
           !stand_side_by_side(span.layout, needed, shape)) {
         continue;
@@ -75,7 +75,7 @@ void join(const Plan& plan, std::int64_t rank, const ParameterSpan& span,
         const Block gathered = block_of(needed, shape, plan.mesh, rank);
         group.home = Home::joined;
         group.shared_over = axes;
-        group.gathered = needed;
+        group.gathered = needed.at();
         group.held = size_of(gathered);
         group.own_begin = span.count == 0 ? 0 : offset_of(span.block, gathered);
       }
@@ -183,6 +183,7 @@ class FormMaker {
       span.layout = plan_.tensors[variable.tensor].layout;
       span.block = block_of(span.layout, variable.options.shape, plan_.mesh, rank_);
       span.count = element_count(shape_of(span.block));
+      span.held = includes(span.layout.places, plan_.mesh, rank_);
       span.trainable = variable.options.trainable;
       span.updated = span.trainable && (!uses.empty() || variable.options.regularizer.active());
       if (!span.trainable) {
@@ -290,11 +291,12 @@ class FormMaker {
   [[nodiscard]] bool is_factor(const Members& members, std::size_t position) const {
     const int v = order_[position];
     const ParameterGroup& group = members.group;
-    const Layout& stands = group.home == Home::joined ? group.gathered : form_.spans[v].layout;
+    const Layout stands =
+        group.home == Home::joined ? group.gathered : form_.spans[v].layout.at();
     return std::any_of(uses_[v].begin(), uses_[v].end(), [&](const Use& use) {
       const PlannedOperation& planned = plan_.operations[use.operation];
       return use.input < 2 && planned.operation->fusible().multiplies &&
-             planned.needed[use.input] == stands;
+             planned.needed[use.input].at() == stands;
     });
   }
 

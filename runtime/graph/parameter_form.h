@@ -78,6 +78,7 @@ struct ParameterSpan {
   Block block;              // of this rank
   std::int64_t offset = 0;  // elements into its stretch
   std::int64_t count = 0;   // elements
+  bool held = true;         // by this rank: it is at a place where the variable is
   int group = -1;           // of one that is trainable
   bool trainable = true;
   // Whether a step updates it: it is trainable, and the loss or its own penalty depends on it.

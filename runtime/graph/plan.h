@@ -33,7 +33,9 @@
 //   5. Memory can have a price, in seconds a byte. It is paid for every result that waits for
 //      backward, and for copies in other layouts that backward reads. `plan_within` raises it until
 //      a limit holds.
-//   6. Afterwards operations are joined, and other rewrites made, that change no layout
+//   6. An axis may split the model instead (placement.h). It is in no layout and not in play; its
+//      places are put into the layouts when they are chosen.
+//   7. Afterwards operations are joined, and other rewrites made, that change no layout
 //      (rewrites/rewrites.h).
 #pragma once
 
@@ -83,6 +85,9 @@ struct PlanRequest {
   std::optional<Axis> batch_axis;
   /// By tensor. Variables that are not in it are replicated.
   std::map<TensorId, ClosedLayout> closed;
+  /// The axes that place parts of the model, ascending, and what is placed, by the path of its layer.
+  std::vector<Axis> placing = {};
+  std::map<std::string, Places> placed = {};
   /// The batch length that costs are computed for.
   std::int64_t rows = 1;
   CostModel costs;
@@ -120,6 +125,7 @@ struct PlannedTensor {
   Activation gradient_before = Activation::linear;
   TensorId derivative_at = -1;
   std::optional<Scaling> scaling = {};  // of what is fed, where it is converted
+  Places read_at = {};                  // of a value: everywhere that it is made or read
 };
 
 /// What making a plan took, in counts that depend on graph, axes and layouts but not on how many
@@ -151,6 +157,7 @@ struct Plan {
   CostModel costs;
   std::vector<PlannedTensor> tensors;        // by TensorId
   std::vector<PlannedOperation> operations;  // in order; joined ones once
+  std::vector<Axis> placing = {};            // the axes over which ranks run different operations
   double predicted_seconds = 0;              // of communication, one training step
   double arithmetic_seconds = 0;             // the same, of arithmetic on one rank
   PlanningWork work;

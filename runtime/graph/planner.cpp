@@ -7,6 +7,7 @@
 #include "runtime/graph/candidate_costs.h"
 #include "runtime/graph/candidates.h"
 #include "runtime/graph/choice_network.h"
+#include "runtime/graph/placement.h"
 #include "runtime/graph/plan.h"
 #include "runtime/graph/planning_problem.h"
 #include "runtime/graph/rewrites/rewrites.h"
@@ -174,6 +175,7 @@ Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
   PlanRequest rewritten = request;
   graph = rewrite(rewritten, std::move(graph));
   Plan plan = Planner(rewritten).plan(std::move(graph));
+  place(plan, places_of_operations(rewritten));
   rewrite(plan);
   return plan;
 }

@@ -10,7 +10,10 @@
 // Each layer or block whose path a pattern matches is recomputed as a whole; values between two of
 // them stay. Draws are the same, moving statistics follow once, and so results are the same bits.
 //
-// Both are one mechanism: the step is a list of instructions without branches, and a walk books the
+// Where an axis has the stages of the model (schedule.h), each stage walks through the micro-batches
+// in an order of its own.
+//
+// All are one mechanism: the step is a list of instructions without branches, and a walk books the
 // same operations again, for other rows or at another time.
 #pragma once
 
@@ -25,6 +28,8 @@ namespace meshwork {
 struct StepWalk {
   std::int64_t micro_batches = 1;  // at most: each has a row
   std::string recompute;           // a regular expression of paths; "": nothing
+  std::string stages = "";         // the axis of stages; "": none
+  std::string schedule = "1f1b";   // of these
   auto operator<=>(const StepWalk&) const = default;
 
   /// The micro-batches of a batch of `rows`; one at least.

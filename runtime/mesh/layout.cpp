@@ -1,6 +1,7 @@
 #include "runtime/mesh/layout.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -23,6 +24,22 @@ std::string bracketed(const std::vector<std::string>& entries) {
 }
 
 }  // namespace
+
+bool includes(const Places& places, const MeshShape& mesh, std::int64_t rank) {
+  return std::all_of(places.begin(), places.end(), [&](const Place& place) {
+    return std::binary_search(place.coordinates.begin(), place.coordinates.end(),
+                              mesh.coordinate(rank, place.axis));
+  });
+}
+
+std::string to_string(const Places& places, const MeshShape& mesh) {
+  std::string text;
+  for (const Place& place : places) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : " ", mesh.name(place.axis),
+                        fmt::join(place.coordinates, ","));
+  }
+  return text;
+}
 
 Layout Layout::replicated(std::size_t dimension_count) {
   Layout layout;
@@ -61,12 +78,21 @@ Layout Layout::without_partial() const {
   return layout;
 }
 
+Layout Layout::at(Places others) const {
+  Layout layout = *this;
+  layout.places = std::move(others);
+  return layout;
+}
+
 Layout Layout::canonical(const MeshShape& mesh) const {
   Layout layout = *this;
   const auto splits_nothing = [&](Axis axis) { return mesh.size(axis) == 1; };
   for (std::vector<Axis>& axes : layout.dimensions) std::erase_if(axes, splits_nothing);
   std::erase_if(layout.partial, splits_nothing);
   std::sort(layout.partial.begin(), layout.partial.end());
+  std::erase_if(layout.places, [&](const Place& place) {
+    return std::ssize(place.coordinates) == mesh.size(place.axis);
+  });
   return layout;
 }
 
@@ -79,6 +105,10 @@ std::size_t LayoutHash::operator()(const Layout& layout) const {
   }
   mix(0xFA);
   for (const Axis axis : layout.partial) mix(static_cast<std::uint64_t>(axis) + 1);
+  for (const Place& place : layout.places) {
+    mix(0xA7 + static_cast<std::uint64_t>(place.axis));
+    for (const std::int64_t at : place.coordinates) mix(static_cast<std::uint64_t>(at) + 1);
+  }
   return static_cast<std::size_t>(hash ^ (hash >> 32));
 }
 
@@ -92,6 +122,7 @@ std::string to_string(const Layout& layout, const MeshShape& mesh) {
   for (const std::vector<Axis>& axes : layout.dimensions) entries.push_back(joined(names_of(axes)));
   std::string text = bracketed(entries);
   if (!layout.partial.empty()) text += " partial over " + joined(names_of(layout.partial));
+  if (!layout.places.empty()) text += " at " + to_string(layout.places, mesh);
   return text;
 }
 
@@ -100,6 +131,7 @@ Block block_of(const Layout& layout, const Shape& shape, const MeshShape& mesh, 
     internal_error(fmt::format("layout {} for a tensor of shape {}", to_string(layout, mesh),
                                to_string(shape)));
   }
+  if (!includes(layout.places, mesh, rank)) return Block(shape.size());
   Block block;
   block.reserve(shape.size());
   for (std::size_t dimension = 0; dimension < shape.size(); ++dimension) {
@@ -110,11 +142,25 @@ Block block_of(const Layout& layout, const Shape& shape, const MeshShape& mesh, 
   return block;
 }
 
-bool owns_block(const Layout& layout, const MeshShape& mesh, std::int64_t rank) {
+Replica replica_of(const Layout& layout, const MeshShape& mesh, std::int64_t rank) {
+  Replica replica;
   for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
-    if (mesh.coordinate(rank, axis) != 0 && layout.replicates(axis)) return false;
+    if (!layout.replicates(axis)) continue;
+    std::int64_t at = mesh.coordinate(rank, axis), count = mesh.size(axis);
+    const auto place = std::ranges::find(layout.places, axis, &Place::axis);
+    if (place != layout.places.end()) {
+      const auto found = std::ranges::find(place->coordinates, at);
+      if (found == place->coordinates.end()) return {-1, 1};
+      at = found - place->coordinates.begin();
+      count = std::ssize(place->coordinates);
+    }
+    replica = {replica.index * count + at, replica.count * count};
   }
-  return true;
+  return replica;
+}
+
+bool owns_block(const Layout& layout, const MeshShape& mesh, std::int64_t rank) {
+  return replica_of(layout, mesh, rank).index == 0;
 }
 
 std::int64_t largest_block(const Layout& layout, const Shape& shape, const MeshShape& mesh) {

@@ -6,6 +6,10 @@
 // Blocks follow partition.h, by the flat index over all axes of the dimension, major to minor, so
 // that gathering over the minor axes gives exactly the block of the remaining layout.
 //
+// A tensor may be *placed*: on one axis, only the ranks at some coordinates hold it. To the others it
+// is empty. So an axis can split a model as it splits tensors (graph/placement.h); such an axis
+// splits no dimension.
+//
 // `Layout` names axes by index into one MeshShape and is what plans are made of. `TensorLayout` is
 // the same as a user writes it, by axis name.
 #pragma once
@@ -22,9 +26,24 @@
 
 namespace meshwork {
 
+/// The coordinates of an axis at which something is.
+struct Place {
+  Axis axis = 0;
+  std::vector<std::int64_t> coordinates;  // ascending, one at least
+  bool operator==(const Place&) const = default;
+};
+/// By ascending axis. Over an axis that is not there: everywhere.
+using Places = std::vector<Place>;
+
+/// Whether `rank` is there.
+[[nodiscard]] bool includes(const Places& places, const MeshShape& mesh, std::int64_t rank);
+/// "stage=0", "stage=0,2 tower=1"; "" for everywhere.
+[[nodiscard]] std::string to_string(const Places& places, const MeshShape& mesh);
+
 struct Layout {
   std::vector<std::vector<Axis>> dimensions;  // by dimension: axes, major to minor
   std::vector<Axis> partial;                  // ascending
+  Places places = {};                         // where it is held
 
   /// The layout of a tensor of `dimension_count` dimensions that every rank holds whole.
   [[nodiscard]] static Layout replicated(std::size_t dimension_count);
@@ -38,6 +57,8 @@ struct Layout {
   /// Every axis that splits a dimension, ascending.
   [[nodiscard]] std::vector<Axis> splitting_axes() const;
   [[nodiscard]] Layout without_partial() const;
+  /// The same, held at `places`; without an argument: as those see it that hold it.
+  [[nodiscard]] Layout at(Places places = {}) const;
   /// The same without axes of size 1, which split nothing. Equal placements have equal canonical
   /// forms.
   [[nodiscard]] Layout canonical(const MeshShape& mesh) const;
@@ -49,15 +70,23 @@ struct LayoutHash {
   [[nodiscard]] std::size_t operator()(const Layout& layout) const;
 };
 
-/// "[data, ~, data+model]", with " partial over model" behind where it applies.
+/// "[data, ~, data+model]", with " partial over model" and " at stage=0" behind where they apply.
 [[nodiscard]] std::string to_string(const Layout& layout, const MeshShape& mesh);
 
-/// The block of `rank` in a tensor of `shape` (global) lying as `layout`.
+/// The block of `rank` in a tensor of `shape` (global) lying as `layout`. Empty where the rank holds
+/// nothing of it, but for a tensor of no dimension.
 [[nodiscard]] Block block_of(const Layout& layout, const Shape& shape, const MeshShape& mesh,
                              std::int64_t rank);
 
-/// Whether `rank` is the one that answers for its block among those that hold the same block: its
-/// coordinates are 0 on every axis that neither splits the tensor nor is partial.
+/// Those that hold the same block, on every axis that neither splits the tensor nor is partial: how
+/// many they are, and which of them a rank is; -1 if it holds none.
+struct Replica {
+  std::int64_t index = 0, count = 1;
+};
+[[nodiscard]] Replica replica_of(const Layout& layout, const MeshShape& mesh, std::int64_t rank);
+
+/// Whether `rank` is the one that answers for its block among those that hold the same block: the
+/// first of them.
 [[nodiscard]] bool owns_block(const Layout& layout, const MeshShape& mesh, std::int64_t rank);
 
 /// The length of the largest block, in elements.

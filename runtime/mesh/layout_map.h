@@ -4,10 +4,8 @@
 //     layouts["d1/kernel"] = {unsharded, "model"};
 //     layouts[".*/embeddings"] = {"model", unsharded};
 //
-// Keys are patterns of paths (path_pattern.h). Lookup of a path: an exact key wins; otherwise every
-// key is tried as a regular expression that has to match the whole path. One match gives its
-// layout, none means replicated, two or more are an error even where their layouts are equal.
-// Setting a key that is there already is an error.
+// Keys are patterns of paths, looked up as path_map.h says. Of what no key matches, the layout is
+// replicated.
 //
 // What is wrong with a key by itself is an error when it is set: a malformed expression, an axis
 // that the mesh lacks, an axis twice. What is wrong with it for a model is found by `find`,
@@ -23,7 +21,7 @@
 
 #include "runtime/mesh/device_mesh.h"
 #include "runtime/mesh/layout.h"
-#include "runtime/mesh/path_pattern.h"
+#include "runtime/mesh/path_map.h"
 
 namespace meshwork {
 
@@ -61,8 +59,8 @@ class LayoutMap {
   /// Removes exactly this key. Throws `Error` if it is not there, naming the nearest.
   void erase(std::string_view key);
   [[nodiscard]] bool contains(std::string_view key) const;
-  [[nodiscard]] std::size_t size() const { return entries_.size(); }
-  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  [[nodiscard]] std::size_t size() const { return map_.entries().size(); }
+  [[nodiscard]] bool empty() const { return map_.entries().empty(); }
   /// All entries, in the order in which they were added.
   [[nodiscard]] std::vector<LayoutMatch> entries() const;
   [[nodiscard]] const MeshShape& mesh() const { return mesh_; }
@@ -77,15 +75,19 @@ class LayoutMap {
                                const Shape& shape) const;
 
   /// The keys that match none of `paths`, the paths of all variables and outputs of a model.
-  [[nodiscard]] std::vector<UnmatchedKey> unmatched(std::span<const std::string> paths) const;
+  [[nodiscard]] std::vector<UnmatchedKey> unmatched(std::span<const std::string> paths) const {
+    return map_.unmatched(paths);
+  }
 
  private:
-  struct Entry {
-    LayoutMatch match;
-    PathPattern pattern;
+  struct Value {
+    TensorLayout layout;
+    bool chosen = false;
   };
+  [[nodiscard]] static LayoutMatch match_of(const PathMap<Value>::Entry& entry);
+
   MeshShape mesh_;
-  std::vector<Entry> entries_;
+  PathMap<Value> map_{"layout key"};
 };
 
 }  // namespace meshwork

@@ -232,6 +232,14 @@ const CollectiveRecord& MeshCollectives::record(const CollectiveUse& use,
                       .reduction = reduction != nullptr ? name_of(*reduction) : std::string_view(),
                       .global_elements = use.global_elements,
                       .bytes_sent = elements_sent(collective, own, ranks) * element_bytes(type)});
+  if (const auto* const exchange = std::get_if<Exchange>(&collective)) {
+    for (const NeighbourBlock& block : exchange->sends) {
+      records_.back().sends_to.push_back(block.rank);
+    }
+    for (const NeighbourBlock& block : exchange->receives) {
+      records_.back().receives_from.push_back(block.rank);
+    }
+  }
   return records_.back();
 }
 

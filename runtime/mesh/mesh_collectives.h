@@ -48,6 +48,8 @@ struct CollectiveRecord {
   std::string_view reduction{};  // empty: it only moves
   std::int64_t global_elements = 0;
   std::int64_t bytes_sent = 0;  // by this rank, as elements_sent counts
+  // Of an exchange: the ranks, numbered over the axes, with which this one has something to do.
+  std::vector<int> sends_to = {}, receives_from = {};
 };
 
 /// "all_reduce sum float32 x 2570 over data: gradients ...": equal on all ranks that agree.

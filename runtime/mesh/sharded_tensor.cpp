@@ -168,7 +168,7 @@ void gather_blocks(const MeshContext& context, ElementType type, const Shape& sh
   const std::int64_t rank = context.mesh.rank();
   const std::int64_t size = element_bytes(type);
   const std::int64_t bytes = element_count(shape) * size;
-  if (mesh.size_over(layout.splitting_axes()) == 1) {
+  if (mesh.size_over(layout.splitting_axes()) == 1 && layout.places.empty()) {
     if (rank == root) context.device.copy_out(whole, block, bytes);
     return;
   }

@@ -83,6 +83,41 @@ std::vector<OutputTraining> training_of_outputs(const CompileOptions& options, c
   return outputs;
 }
 
+void Blueprint::place(const PlaceMap& places) {
+  const MeshShape& mesh = spread.mesh;
+  spread.placing = places.axes();
+  std::string messages;
+  const auto add = [&](const std::string& message) {
+    messages += (messages.empty() ? "" : "\n") + message;
+  };
+  std::vector<std::string> paths;
+  for (const GraphLayer& layer : graph->layers) {
+    // A block is what its layers are called by.
+    for (std::size_t end = layer.path.find('/'); end != std::string::npos;
+         end = layer.path.find('/', end + 1)) {
+      paths.push_back(layer.path.substr(0, end));
+    }
+    paths.push_back(layer.path);
+    if (Places at = places.find(layer.path); !at.empty()) spread.placed[layer.path] = std::move(at);
+  }
+  std::ranges::sort(paths);
+  paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
+  for (const UnmatchedKey& key : places.unmatched(paths)) add(key.message);
+  for (const Axis axis : spread.placing) {
+    if (spread.batch_axis == axis) {
+      add(fmt::format("the axis \"{}\" places layers and splits batches; `batch_axis` names another, "
+                      "or ~ for none",
+                      mesh.name(axis)));
+    }
+    for (const auto& [tensor, closed] : spread.closed) {
+      if (closed.layout.dimension_of(axis) < 0) continue;
+      add(fmt::format("{}: the axis \"{}\" places layers, so it can split no dimension ({})",
+                      graph->tensors[tensor].path, mesh.name(axis), closed.reason));
+    }
+  }
+  if (!messages.empty()) throw Error(messages);
+}
+
 Blueprint::Blueprint(std::shared_ptr<const Graph> of_layers, const LayoutMap& layouts,
                      std::optional<Axis> batch_axis, UnmatchedLayouts unmatched,
                      ModelOptions model_options, std::optional<CompileOptions> compile_options)

@@ -84,6 +84,10 @@ struct Blueprint {
             std::optional<Axis> batch_axis, UnmatchedLayouts unmatched, ModelOptions options = {},
             std::optional<CompileOptions> compiled = {});
 
+  /// Says where layers are, before anything is planned. Throws `Error` for keys that match nothing,
+  /// and for axes that are in a layout or split batches.
+  void place(const PlaceMap& places);
+
   std::shared_ptr<const Graph> graph;  // of the layers
   std::vector<std::string> warnings;   // of keys that match nothing
   PlanRequest spread;                  // how, whatever is joined to the layers

@@ -1,14 +1,18 @@
-// How a model is spread: the mesh, the layouts of its variables and outputs, and the axis that
-// splits batches. DataParallel replicates all variables; ModelParallel takes a LayoutMap; a strategy
-// (strategies/) makes one of the model. The batch axis is the mesh's first unless another is named.
+// How a model is spread: the mesh, the layouts of its variables and outputs, where its layers are
+// placed, and the axis that splits batches. DataParallel replicates all variables; ModelParallel takes
+// a LayoutMap; a strategy (strategies/) makes one of the model. The batch axis is the mesh's first that
+// places nothing, unless another is named.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/mesh/device_mesh.h"
 #include "runtime/mesh/layout_map.h"
+#include "runtime/mesh/place_map.h"
 #include "runtime/train/strategies/strategy.h"
 
 namespace meshwork {
@@ -17,10 +21,12 @@ namespace meshwork {
 enum class UnmatchedLayouts : std::uint8_t { error, warn };
 
 struct DistributionOptions {
-  /// The axis that splits batches; unset: the first of the mesh; "": none, every rank sees every
-  /// row.
+  /// The axis that splits batches; unset: the first of the mesh that places nothing; "": none, every
+  /// rank sees every row.
   std::optional<std::string> batch_axis;
   UnmatchedLayouts unmatched_layouts = UnmatchedLayouts::error;
+  /// Where layers and blocks are, by path or pattern: {{"decoder/.*", {{"stage", 1}}}}.
+  std::map<std::string, std::vector<PlacedAt>> places = {};
 };
 
 /// The mesh must outlive every model that is spread over it.
@@ -29,8 +35,12 @@ struct Distribution {
   LayoutMap layouts;
   std::optional<Axis> batch_axis;
   UnmatchedLayouts unmatched_layouts = UnmatchedLayouts::error;
+  PlaceMap places;
   SharedStrategy strategy = {};  // of what `layouts` does not name
 };
+
+/// The axis that splits batches where nobody names one, or none.
+[[nodiscard]] std::optional<Axis> first_batch_axis(const MeshShape& mesh, const PlaceMap& places);
 
 /// Throws `Error` for a batch axis that the mesh does not have, naming those it has.
 [[nodiscard]] Distribution DataParallel(DeviceMesh& mesh, const DistributionOptions& options = {});

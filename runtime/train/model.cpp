@@ -99,8 +99,10 @@ Blueprint blueprint_of(std::shared_ptr<const Graph> graph, const Distribution& d
                        const ModelOptions& options) {
   const LayoutMap layouts =
       with_strategy(distribution.layouts, distribution.strategy, *graph, distribution.batch_axis);
-  return {std::move(graph), layouts, distribution.batch_axis, distribution.unmatched_layouts,
-          options};
+  Blueprint blueprint(std::move(graph), layouts, distribution.batch_axis,
+                      distribution.unmatched_layouts, options);
+  blueprint.place(distribution.places);
+  return blueprint;
 }
 
 int variable_index(const Graph& graph, const std::string& path) {

@@ -56,7 +56,7 @@ void describe_augment(std::vector<SharedMixing>& augment, Visitor& option) {
 /// The sections that RunConfig (run_config.h) reads, as they are written.
 struct ConfigurationSections {
   std::vector<std::string> extensions;
-  Written<"a section"> data, model, fit, checkpoint, log;
+  Written<"a section"> data, model, fit, pipeline, checkpoint, log;
   Written<"a loss; of several outputs: a map of losses by their names"> loss;
   Written<"of several outputs: a map of numbers by their names"> loss_weights;
   Written<"an optimizer"> optimizer;
@@ -78,6 +78,7 @@ void describe(ConfigurationSections& sections, Visitor& option) {
   option("optimizer", sections.optimizer, "how weights are updated; needed for training");
   option("metrics", sections.metrics, "what is reported beside the loss");
   option("fit", sections.fit, "epochs, validation and callbacks");
+  option("pipeline", sections.pipeline, "how stages of the model walk through micro-batches");
   option("checkpoint", sections.checkpoint, "when and where the state is saved");
   option("log", sections.log, "files for what training reports");
 }
@@ -142,6 +143,17 @@ void describe_data_section(FitOptions& options, Visitor& option) {
   option.choice("on_device", options.data_on_device,
                 {{"auto", DataOnDevice::automatic}, {"never", DataOnDevice::never}},
                 "keep samples in a GPU's memory if they fit");
+}
+
+/// The section `pipeline`, of which C++ says the same to fit.
+template <class Visitor>
+void describe_pipeline(StepWalk& walk, Visitor& option) {
+  option.about("how the stages of a model, at the coordinates of an axis, walk through micro-batches");
+  option("axis", walk.stages, "the axis in `place` whose coordinates are the stages, in order");
+  option.choice("schedule", walk.schedule,
+                {{"1f1b", "1f1b"}, {"gpipe", "gpipe"}, {"in_turn", "in_turn"}},
+                "1f1b holds the fewest micro-batches at once; gpipe goes forward with all first; "
+                "in_turn takes one after the other");
 }
 
 template <class Visitor>

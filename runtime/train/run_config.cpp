@@ -16,6 +16,7 @@
 #include "runtime/data/stated.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/precision.h"
+#include "runtime/graph/placement.h"
 #include "runtime/graph/step/recomputation.h"
 #include "runtime/train/augment.h"
 #include "runtime/train/callbacks/json_logger.h"
@@ -146,6 +147,30 @@ void from_config(const ConfigNode& node, WrittenLayouts& layouts) {
   errors.raise();
 }
 
+void from_config(const ConfigNode& node, WrittenPlaces& places) {
+  ConfigErrors errors;
+  for (const ConfigEntry& entry : node.entries()) {
+    errors.check([&] {
+      WrittenPlaces::Entry& written = places.entries.emplace_back(WrittenPlaces::Entry{{}, entry.key});
+      for (const ConfigEntry& axis : entry.value.entries()) {
+        PlacedAt at{axis.name};
+        if (axis.value.is_sequence()) {
+          const std::vector<ConfigNode> range = axis.value.elements();
+          if (range.size() != 2) {
+            axis.value.fail("expected a coordinate, or the first and the last: [0, 1]");
+          }
+          at.first = range[0].as<std::int64_t>(at_least(0));
+          at.last = range[1].as<std::int64_t>(at_least(at.first));
+        } else {
+          at.first = axis.value.as<std::int64_t>(at_least(0));
+        }
+        written.places.push_back(std::move(at));
+      }
+    });
+  }
+  errors.raise();
+}
+
 void from_config(const ConfigNode& node, WrittenBatchAxis& axis) {
   // An empty name stands for none; a user writes null.
   axis.name = node.is_null() ? "" : node.as<std::string>();
@@ -165,6 +190,14 @@ std::string to_text(const WrittenMesh& mesh) {
 std::string to_text(const WrittenLayouts& layouts) {
   std::string text;
   for (const WrittenLayouts::Entry& entry : layouts.entries) {
+    text += (text.empty() ? "" : ", ") + entry.key.as<std::string>();
+  }
+  return "{" + text + "}";
+}
+
+std::string to_text(const WrittenPlaces& places) {
+  std::string text;
+  for (const WrittenPlaces::Entry& entry : places.entries) {
     text += (text.empty() ? "" : ", ") + entry.key.as<std::string>();
   }
   return "{" + text + "}";
@@ -219,6 +252,13 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
     compile_.optimizer = catalog.make<Optimizer>(optimizer);
   });
   section(sections.fit.node, [&](const ConfigNode& fit) { read_fit(fit, catalog); });
+  section(sections.pipeline.node, [&](const ConfigNode& pipeline) {
+    ConfigReader stages(pipeline, "pipeline");
+    OptionReader staged(stages, catalog);
+    describe_pipeline(fit_.walk, staged);
+    (void)stages.required_node("axis", "an axis of the mesh");
+    stages.finish();
+  });
   section(sections.checkpoint.node, [&](const ConfigNode& checkpoint) {
     checkpoint_node_ = checkpoint;
     fit_.checkpoint = checkpoint.is_null()
@@ -375,10 +415,26 @@ LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
   return map;
 }
 
+PlaceMap RunConfig::places(const MeshShape& mesh) const {
+  PlaceMap map(mesh);
+  ConfigErrors errors;
+  for (const WrittenPlaces::Entry& entry : spread_.place.entries) {
+    errors.check([&] {
+      try {
+        map.insert(entry.key.as<std::string>(), entry.places, entry.key.location());
+      } catch (const Error& error) {
+        throw entry.key.error_saying(error.what());
+      }
+    });
+  }
+  errors.raise();
+  return map;
+}
+
 std::optional<Axis> RunConfig::batch_axis(const MeshShape& mesh) const {
   const std::optional<std::string>& name = spread_.distribution.batch_axis;
   if (!name) {
-    return 0;
+    return first_batch_axis(mesh, places(mesh));
   }
   if (name->empty()) {
     return std::nullopt;
@@ -730,6 +786,9 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
   std::optional<LayoutMap> map;
   std::optional<Axis> axis;
   errors.check([&] { map.emplace(layouts(mesh)); });
+  std::optional<PlaceMap> placed;
+  errors.check([&] { placed.emplace(places(mesh)); });
+  errors.raise();
   errors.check([&] { axis = batch_axis(mesh); });
   errors.raise();
   map = ConfigReader(document_).section("distribution").located([&] {
@@ -744,6 +803,11 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
     }
   };
   Blueprint blueprint = draft();
+  try {
+    blueprint.place(*placed);
+  } catch (const Error& error) {
+    throw ConfigReader(document_).section("place").error_saying(error.what());
+  }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const WrittenOutput& output = outputs_[i];
     if (!output.training.loss) continue;
@@ -766,6 +830,7 @@ const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int
   if (mode == Mode::train) {
     ConfigReader(document_).section("fit").located(
         [&] { (void)recomputed_spans(plan, fit_.walk.recompute); });
+    ConfigReader(document_).section("pipeline").located([&] { check_stages(plan, fit_.walk); });
     if (fit_.memory) {
       document_.find("fit")->find("memory")->located([&] {
         draw_within(*fit_.memory, blueprint, source, data, rows, fit_.walk,

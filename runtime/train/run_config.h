@@ -10,7 +10,9 @@
 //     mesh: {data: 2, model: 4}        # -1: all remaining ranks; default {data: -1}
 //     distribution: MegatronLayout     # what lays out what `layout` does not name (strategies/)
 //     layout: {d1/kernel: [~, model]}  # path or pattern: for each dimension the axes that split it
-//     batch_axis: data                 # default: the mesh's first; ~: none
+//     place: {decoder: {stage: 1}}     # layers and blocks at coordinates of axes (graph/placement.h)
+//     pipeline: {axis: stage}          # how stages walk through micro-batches (graph/schedule.h)
+//     batch_axis: data                 # default: the mesh's first that places nothing; ~: none
 //     unmatched_layouts: error         # warn
 //     data:
 //       train: {kind: idx, ...}        # written_source.h in runtime/data; also validation, test
@@ -78,6 +80,15 @@ struct WrittenLayouts {
   };
   std::vector<Entry> entries;
 };
+struct WrittenPlaces {
+  static constexpr const char* expected =
+      "a map of layers and blocks to coordinates, such as {decoder/.*: {stage: 1}}";
+  struct Entry {
+    std::vector<PlacedAt> places;
+    ConfigNode key;
+  };
+  std::vector<Entry> entries;
+};
 struct WrittenBatchAxis {
   static constexpr const char* expected = "an axis of the mesh, or ~";
   std::optional<std::string> name;  // as DistributionOptions has it
@@ -86,13 +97,16 @@ struct WrittenSpread {
   WrittenMesh mesh;
   SharedStrategy strategy;
   WrittenLayouts layout;
+  WrittenPlaces place;
   DistributionOptions distribution;
 };
 void from_config(const ConfigNode& node, WrittenMesh& mesh);
 void from_config(const ConfigNode& node, WrittenLayouts& layouts);
+void from_config(const ConfigNode& node, WrittenPlaces& places);
 void from_config(const ConfigNode& node, WrittenBatchAxis& axis);
 [[nodiscard]] std::string to_text(const WrittenMesh& mesh);
 [[nodiscard]] std::string to_text(const WrittenLayouts& layouts);
+[[nodiscard]] std::string to_text(const WrittenPlaces& places);
 [[nodiscard]] std::string to_text(const WrittenBatchAxis& axis);
 
 template <class Visitor>
@@ -100,8 +114,11 @@ void describe(WrittenSpread& spread, Visitor& option) {
   option("mesh", spread.mesh, "how the ranks are arranged; -1: all remaining ranks");
   option("distribution", spread.strategy, "what lays out weights that `layout` does not name");
   option("layout", spread.layout, "how weights, outputs and inputs are split; ~: not split");
+  option("place", spread.place,
+         "where layers and blocks run: coordinates of axes that split the model itself");
   WrittenBatchAxis batch_axis{spread.distribution.batch_axis};
-  option("batch_axis", batch_axis, "the axis that splits batches; default: the first; ~: none");
+  option("batch_axis", batch_axis, 
+         "the axis that splits batches; default: the first that places nothing; ~: none");
   spread.distribution.batch_axis = batch_axis.name;
   describe(spread.distribution, option);
 }
@@ -155,6 +172,7 @@ class RunConfig {
   /// The mesh of all ranks of the job. Collective.
   [[nodiscard]] DeviceMesh mesh() const;
   [[nodiscard]] LayoutMap layouts(const MeshShape& mesh) const;
+  [[nodiscard]] PlaceMap places(const MeshShape& mesh) const;
   [[nodiscard]] std::optional<Axis> batch_axis(const MeshShape& mesh) const;
 
   /// Opens a set of samples, which has to be there, with the categories of the training data if

@@ -134,15 +134,51 @@ Operand StepContext::move(TensorId id, Operand source, const Layout& from, const
                           std::optional<Operand> destination, const std::string& what,
                           bool source_is_free) {
   return lower_redistribution(
-      builder, collectives, plan_redistribution(from, to, shapes[id], plan.mesh), shapes[id],
-      graph.tensors[id].type, source, destination, {phase, what}, source_is_free);
+      builder, collectives, plan_redistribution(from.at(), to.at(), shapes[id], plan.mesh),
+      shapes[id], graph.tensors[id].type, source, destination, {phase, what}, source_is_free);
 }
 
-bool StepContext::counts(const std::vector<Axis>& axes, const std::vector<Axis>& own) const {
+bool StepContext::counts(const std::vector<Axis>& axes, const Layout& layout) const {
   return std::all_of(axes.begin(), axes.end(), [&](Axis axis) {
-    return std::find(own.begin(), own.end(), axis) != own.end() ||
-           plan.mesh.coordinate(collectives.rank(), axis) == 0;
+    const auto place = std::ranges::find(layout.places, axis, &Place::axis);
+    const std::int64_t first = place == layout.places.end() ? 0 : place->coordinates.front();
+    return !layout.replicates(axis) || plan.mesh.coordinate(collectives.rank(), axis) == first;
   });
+}
+
+namespace {
+
+Exchange exchange_of(const Crossing& crossing, TensorId id, ElementType type, std::int64_t count) {
+  Exchange exchange{.type = type, .sends = {}, .receives = {}, .channel = id};
+  for (const int peer : crossing.sends_to) exchange.sends.push_back({peer, count, 0});
+  if (crossing.receives_from >= 0) exchange.receives.push_back({crossing.receives_from, count, 0});
+  return exchange;
+}
+
+}  // namespace
+
+void StepContext::cross(const Crossing& crossing, TensorId id, std::int64_t count, Operand at,
+                        const std::string& what) {
+  CollectiveUse use = use_over(crossing.axes, count, what);
+  use.name = "send";
+  builder.emit(
+      collectives.book(use, exchange_of(crossing, id, graph.tensors[id].type, count)),
+      {at, at}, what);
+}
+
+StepContext::Message StepContext::start_crossing(const Crossing& crossing, TensorId id,
+                                                 std::int64_t count, Operand at,
+                                                 const std::string& what) {
+  CollectiveUse use = use_over(crossing.axes, count, what);
+  use.name = "send";
+  auto [start, wait] = collectives.book_started(
+      use, exchange_of(crossing, id, graph.tensors[id].type, count));
+  builder.emit(std::move(start), {at, at}, "start " + what);
+  return {std::move(wait), at, "wait for " + what};
+}
+
+void StepContext::wait_for(Message message) {
+  builder.emit(std::move(message.wait), {message.at, message.at}, message.label);
 }
 
 std::vector<Axis> StepContext::axes_of_trainable_variables() const {
@@ -151,6 +187,7 @@ std::vector<Axis> StepContext::axes_of_trainable_variables() const {
     if (span.trainable) {
       const std::vector<Axis> own = span.layout.splitting_axes();
       axes.insert(own.begin(), own.end());
+      for (const Place& place : span.layout.places) axes.insert(place.axis);
     }
   }
   return {axes.begin(), axes.end()};

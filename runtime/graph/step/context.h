@@ -7,11 +7,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/graph/lower.h"
+#include "runtime/mesh/crossing.h"
 #include "runtime/mesh/mesh_collectives.h"
 
 namespace meshwork {
@@ -65,6 +67,10 @@ class StepContext {
 
   /// The index of the variable that a tensor is, or -1.
   [[nodiscard]] int variable_of(TensorId id) const { return graph.tensors[id].variable; }
+  /// Whether this rank runs what gives an output that lies as `natural`, or holds such a tensor.
+  [[nodiscard]] bool holds(const Layout& layout) const {
+    return includes(layout.places, plan.mesh, collectives.rank());
+  }
   /// Where this rank's block of a variable, or of its gradient, stands.
   [[nodiscard]] Operand value_of(int variable) const;
   [[nodiscard]] Operand gradient_of(int variable) const;
@@ -83,10 +89,24 @@ class StepContext {
   [[nodiscard]] std::optional<Operand> whole_gradient_of(TensorId id) const;
 
   /// Books the redistribution of tensor `id` (or its gradient: `what` says), as
-  /// lower_redistribution does; without steps the result is the source.
+  /// lower_redistribution does; without steps the result is the source. It is between ranks that run
+  /// the same operations, whatever places the layouts have.
   Operand move(TensorId id, Operand source, const Layout& from, const Layout& to,
                std::optional<Operand> destination, const std::string& what,
                bool source_is_free = false);
+
+  /// Books this rank's part of a crossing of tensor `id`, whose block here is of `count` elements at
+  /// `at`: the one that it sends or the one that it receives. Done at once, or started.
+  void cross(const Crossing& crossing, TensorId id, std::int64_t count, Operand at,
+             const std::string& what);
+  struct Message {
+    std::unique_ptr<Kernel> wait;
+    Operand at;
+    std::string label;
+  };
+  [[nodiscard]] Message start_crossing(const Crossing& crossing, TensorId id, std::int64_t count,
+                                       Operand at, const std::string& what);
+  void wait_for(Message message);
 
   /// A collective over `axes` on what has `global` elements on all ranks together.
   [[nodiscard]] CollectiveUse use_over(std::vector<Axis> axes, std::int64_t global,
@@ -94,10 +114,10 @@ class StepContext {
     return {{phase, std::move(what)}, std::move(axes), global};
   }
 
-  /// Over `axes` every value shall be counted once: whether this rank counts one that lies split
-  /// by, or is partial over, `own`.
-  [[nodiscard]] bool counts(const std::vector<Axis>& axes, const std::vector<Axis>& own) const;
-  /// The axes that split some trainable variable, ascending.
+  /// Over `axes` every value shall be counted once: whether this rank counts one that lies as
+  /// `layout`.
+  [[nodiscard]] bool counts(const std::vector<Axis>& axes, const Layout& layout) const;
+  /// The axes that split or place some trainable variable, ascending.
   [[nodiscard]] std::vector<Axis> axes_of_trainable_variables() const;
 
  private:

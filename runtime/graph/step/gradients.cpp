@@ -15,26 +15,40 @@ StepGradients::StepGradients(StepContext& step)
     : step_(step),
       bucket_of_(step.graph.variables.size(), -1),
       waiting_(step.form.buckets.size()),
-      reducing_(step.graph.tensors.size()) {
+      reducing_(step.graph.tensors.size()),
+      kept_(step.graph.tensors.size()) {
   for (std::size_t b = 0; b < step.form.buckets.size(); ++b) {
-    left_in_bucket_.push_back(
-        static_cast<int>(step.form.buckets[b].variables.size() * step.micro_batches.size()));
+    int& left = left_in_bucket_.emplace_back(0);
     for (const int variable : step.form.buckets[b].variables) {
+      if (!step.form.spans[variable].held) continue;
       bucket_of_[variable] = static_cast<int>(b);
+      left += static_cast<int>(step.micro_batches.size());
     }
   }
 }
 
 void StepGradients::begin() {
   const std::size_t tensors = step_.graph.tensors.size();
-  contributions_.assign(tensors, {});
+  wait_for_sent();
+  contributions_.clear();
+  contributions_.resize(tensors);
   boxes_.assign(tensors, {});
   completed_.assign(tensors, std::nullopt);
   uses_left_.assign(tensors, 0);
+  uses_at_.assign(tensors, {});
   for (const PlannedOperation& operation : step_.plan.operations) {
     for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
       if (operation.gradient[i]) {
-        ++uses_left_[operation.inputs[i]];
+        const TensorId id = operation.inputs[i];
+        ++uses_left_[id];
+        const Places& at = operation.natural.places;
+        if (at == step_.plan.tensors[id].layout.places) continue;
+        const auto known = std::ranges::find(uses_at_[id], at, &std::pair<Places, int>::first);
+        if (known == uses_at_[id].end()) {
+          uses_at_[id].emplace_back(at, 1);
+        } else {
+          ++known->second;
+        }
       }
     }
   }
@@ -66,13 +80,20 @@ Operand StepGradients::sum_of_two(TensorId id, std::int64_t count, Operand a, Op
 }
 
 void StepGradients::add_contribution(TensorId id, const Layout& raw, Operand gradient) {
-  for (auto& [layout, operand] : contributions_[id]) {
-    if (layout == raw) {
-      operand = sum_of_two(id, step_.count(id, raw), operand, gradient);
+  for (Contribution& known : contributions_[id]) {
+    if (known.layout == raw) {
+      known.at = sum_of_two(id, step_.count(id, raw), arrived(known), gradient);
       return;
     }
   }
-  contributions_[id].emplace_back(raw, gradient);
+  contributions_[id].push_back({raw, gradient});
+}
+
+Operand StepGradients::arrived(Contribution& contribution) {
+  if (contribution.arriving) {
+    step_.wait_for(*std::exchange(contribution.arriving, std::nullopt));
+  }
+  return contribution.at;
 }
 
 void StepGradients::contribute(TensorId id, const Layout& raw, Operand gradient) {
@@ -80,7 +101,6 @@ void StepGradients::contribute(TensorId id, const Layout& raw, Operand gradient)
     goes_to_bucket(id) ? add_to_place(step_.variable_of(id), gradient)
                        : add_contribution(id, raw, gradient);
   }
-  use_ended(id);
 }
 
 void StepGradients::contribute_box(TensorId id, const Layout& raw, const Windows& windows,
@@ -95,11 +115,11 @@ void StepGradients::contribute_box(TensorId id, const Layout& raw, const Windows
     const std::int64_t count = size_of(box_of(windows, mesh, step_.collectives.rank()));
     same->gradient = sum_of_two(id, count, same->gradient, gradient);
   }
-  use_ended(id);
 }
 
-void StepGradients::give_back_boxes(TensorId id) {
+void StepGradients::give_back_boxes(TensorId id, const Places& at) {
   for (const BoxGradient& box : boxes_[id]) {
+    if (box.raw.places != at) continue;
     const Operand block = lower_windows_back(step_.builder, step_.collectives, box.windows,
                                              ElementType::float32, box.gradient, place_of(id),
                                              {step_.phase, step_.name_of(id) + " gradient"});
@@ -110,14 +130,70 @@ void StepGradients::give_back_boxes(TensorId id) {
   }
 }
 
-void StepGradients::use_ended(TensorId id) {
+void StepGradients::end_uses(const PlannedOperation& planned) {
+  for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
+    if (planned.gradient[i]) use_ended(planned.inputs[i], planned.natural.places);
+  }
+}
+
+void StepGradients::use_ended(TensorId id, const Places& at) {
+  for (auto& [places, left] : uses_at_[id]) {
+    if (places == at && --left == 0) cross_back(id, at);
+  }
   if (--uses_left_[id] > 0) {
     return;
   }
-  give_back_boxes(id);
+  const Layout& settled = step_.plan.tensors[id].layout;
+  if (!step_.holds(settled)) {
+    return;
+  }
+  give_back_boxes(id, settled.places);
   if (const int variable = step_.variable_of(id); variable >= 0) {
     complete_variable(variable);
   }
+}
+
+Operand StepGradients::with_kept(TensorId id, const Places& from, Operand sum) {
+  const auto known = std::ranges::find(kept_[id], from, &std::pair<Places, Operand>::first);
+  if (known == kept_[id].end()) return kept_[id].emplace_back(from, sum).second;
+  const std::int64_t count = step_.count(id, step_.plan.tensors[id].layout.at());
+  return known->second = sum_of_two(id, count, known->second, sum);
+}
+
+void StepGradients::cross_back(TensorId id, const Places& from) {
+  const Layout& settled = step_.plan.tensors[id].layout;
+  const std::string what = step_.name_of(id) + " gradient";
+  const std::int64_t count = step_.count(id, settled.at());
+  const Crossing crossing =
+      crossing_of(from, settled.places, step_.plan.mesh, step_.collectives.rank());
+  std::optional<Operand> sum;
+  if (includes(from, step_.plan.mesh, step_.collectives.rank())) {
+    give_back_boxes(id, from);
+    std::vector<Contribution> others, own;
+    for (Contribution& one : contributions_[id]) {
+      (one.layout.places == from ? own : others).push_back(std::move(one));
+    }
+    contributions_[id] = std::move(own);
+    sum = sum_of_contributions(id, std::nullopt);
+    contributions_[id] = std::move(others);
+    if (step_.variable_of(id) >= 0) sum = with_kept(id, from, *sum);
+  }
+  if (step_.variable_of(id) >= 0 && !is_last_micro_batch()) return;
+  if (!crossing.sends_to.empty()) {
+    sent_.push_back(step_.start_crossing(crossing, id, count, *sum, what));
+  }
+  if (crossing.receives_from >= 0) {
+    const Buffer received = step_.builder.scratch(count * float32_bytes, what);
+    contributions_[id].push_back(
+        {settled, received, step_.start_crossing(crossing, id, count, received, what)});
+  } else if (sum && step_.holds(settled)) {
+    contributions_[id].push_back({settled, *sum});
+  }
+}
+
+void StepGradients::wait_for_sent() {
+  for (StepContext::Message& message : sent_) step_.wait_for(std::move(message));
+  sent_.clear();
 }
 
 void StepGradients::start_reduction(TensorId id, const Layout& raw, Operand gradient) {
@@ -126,8 +202,12 @@ void StepGradients::start_reduction(TensorId id, const Layout& raw, Operand grad
     return;
   }
   const Shape& shape = step_.shapes[id];
+  const Layout& settled = step_.plan.tensors[id].layout;
+  if (raw.places != settled.places) {
+    return;
+  }
   const std::vector<RedistributionStep> steps =
-      plan_redistribution(raw, step_.plan.tensors[id].layout, shape, step_.plan.mesh);
+      plan_redistribution(raw.at(), settled.at(), shape, step_.plan.mesh);
   if (steps.size() != 1 || steps.front().kind != StepKind::all_reduce) {
     return;
   }
@@ -165,14 +245,14 @@ Operand StepGradients::completed(TensorId id) const {
 Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> destination) {
   const Layout& settled = step_.plan.tensors[id].layout;
   const std::string what = step_.name_of(id) + " gradient";
-  const ByLayout& parts = contributions_[id];
-  const std::int64_t count = step_.count(id, settled);
-  if (parts.size() == 1 && (parts[0].first != settled || !destination)) {
-    return step_.move(id, parts[0].second, parts[0].first, settled, destination, what, true);
+  std::vector<Contribution>& parts = contributions_[id];
+  const std::int64_t count = step_.count(id, settled.at());
+  if (parts.size() == 1 && (parts[0].layout.at() != settled.at() || !destination)) {
+    return step_.move(id, arrived(parts[0]), parts[0].layout, settled, destination, what, true);
   }
   std::vector<Operand> operands;
-  for (const auto& [raw, operand] : parts) {
-    operands.push_back(step_.move(id, operand, raw, settled, std::nullopt, what, true));
+  for (Contribution& part : parts) {
+    operands.push_back(step_.move(id, arrived(part), part.layout, settled, std::nullopt, what, true));
   }
   const Operand sum =
       destination ? *destination : Operand(step_.builder.scratch(count * float32_bytes, what));
@@ -183,6 +263,10 @@ Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> 
 
 void StepGradients::complete_variable(int variable) {
   const TensorId id = step_.graph.variables[variable].tensor;
+  if (!uses_at_[id].empty()) {
+    if (is_last_micro_batch()) (void)sum_of_contributions(id, step_.gradient_of(variable));
+    return;
+  }
   if (!step_.form.spans[variable].in_place) {
     if (step_.micro_batch == 0) {
       (void)sum_of_contributions(id, step_.gradient_of(variable));
@@ -213,6 +297,10 @@ void StepGradients::start(int index) {
 }
 
 void StepGradients::wait_for(int bucket) {
+  const auto held = [&](int variable) { return step_.form.spans[variable].held; };
+  if (std::ranges::none_of(step_.form.buckets[bucket].variables, held)) {
+    return;
+  }
   if (!waiting_[bucket]) {
     internal_error("a bucket of gradients is waited for that is not under way");
   }
@@ -229,8 +317,7 @@ void StepGradients::go_on(std::optional<Waiting>& place, Waiting waiting) {
 }
 
 void StepGradients::wait_for(std::optional<Waiting>& place) {
-  step_.builder.emit(std::move(place->wait), {place->at}, place->label);
-  place.reset();
+  step_.wait_for(*std::exchange(place, std::nullopt));
   if (--under_way_ == 0) {
     step_.builder.follow_kernels();
   }

@@ -13,6 +13,10 @@
 // when all of its backward is booked. While buckets are under way, what can be done for them
 // without waiting is done between kernels, where the transport has a use for that.
 //
+// A value that is held at one place and used at others gets one gradient back from each of them, as
+// soon as the last use there has contributed. What arrives is waited for where it is added up. Of a
+// variable each place adds up its micro-batches first: what crosses is the gradient of the batch.
+//
 // The gradient of an operation's input comes before those of its weights, and the rest of backward
 // waits for it. So where it has to be reduced that is started before the gradients of the weights,
 // and waited for behind them.
@@ -40,6 +44,11 @@ class StepGradients {
   /// there: the only contribution, of the first micro-batch, reduced with its bucket.
   [[nodiscard]] std::optional<Operand> place_of(TensorId id) const;
 
+  /// Backward of an operation is booked, or left to the ranks that run it: it has contributed.
+  void end_uses(const PlannedOperation& planned);
+  /// What was sent is there.
+  void wait_for_sent();
+
   /// Takes the raw gradient that one use of `id` gave, lying as `raw` says; this or the next, once
   /// for each use.
   void contribute(TensorId id, const Layout& raw, Operand gradient);
@@ -61,11 +70,17 @@ class StepGradients {
  private:
   Operand sum_of_two(TensorId id, std::int64_t count, Operand a, Operand b);
   void add_contribution(TensorId id, const Layout& raw, Operand gradient);
-  void give_back_boxes(TensorId id);
+  void give_back_boxes(TensorId id, const Places& at);
+  void cross_back(TensorId id, const Places& from);
+  /// The sum of that and of what earlier micro-batches have given to variable `id` there.
+  Operand with_kept(TensorId id, const Places& from, Operand sum);
+  [[nodiscard]] bool is_last_micro_batch() const {
+    return step_.micro_batch + 1 == step_.micro_batches.size();
+  }
   Operand sum_of_contributions(TensorId id, std::optional<Operand> destination);
   [[nodiscard]] bool goes_to_bucket(TensorId id) const;
   void add_to_place(int variable, Operand gradient);
-  void use_ended(TensorId id);
+  void use_ended(TensorId id, const Places& at);
   void complete_variable(int variable);
   void start(int bucket);
 
@@ -75,23 +90,30 @@ class StepGradients {
     Operand gradient;
   };
   StepContext& step_;
-  std::vector<ByLayout> contributions_;            // by tensor
+  // What uses have given, in one layout; or a place, in that of the tensor.
+  struct Contribution {
+    Layout layout;
+    Operand at;
+    std::optional<StepContext::Message> arriving = {};
+  };
+  /// Where it is, when it is there.
+  Operand arrived(Contribution& contribution);
+  std::vector<std::vector<Contribution>> contributions_;  // by tensor
   std::vector<std::vector<BoxGradient>> boxes_;    // by tensor
   std::vector<std::optional<Operand>> completed_;  // by tensor
   std::vector<int> uses_left_;                     // by tensor: uses that have yet to contribute
+  std::vector<std::vector<std::pair<Places, int>>> uses_at_;  // the same by place, where it crosses
+  std::vector<StepContext::Message> sent_;
   std::vector<int> bucket_of_;                     // by variable, -1 for none
   std::vector<int> left_in_bucket_;                // by bucket: variables, times micro-batches
-  struct Waiting {
-    std::unique_ptr<Kernel> wait;
-    Operand at;
-    std::string label;
-  };
+  using Waiting = StepContext::Message;
   /// A reduction was started, and is waited for.
   void go_on(std::optional<Waiting>& place, Waiting waiting);
   void wait_for(std::optional<Waiting>& place);
   std::vector<std::optional<Waiting>> waiting_;   // by bucket
   int under_way_ = 0;                             // of both
   std::vector<std::optional<Waiting>> reducing_;  // by tensor
+  std::vector<std::vector<std::pair<Places, Operand>>> kept_;  // by tensor: sums that cross later
 };
 
 }  // namespace meshwork

@@ -173,8 +173,13 @@ class OperationLowering final : public Lowering {
       fail("{} writes {}: an operation can only write variables that are not trained", path(),
            step_.name_of(tensor));
     }
+    const Layout& stored = step_.plan.tensors[tensor].layout;
+    if (planned_.needed[input].places != stored.places) {
+      fail("{} writes {}, which is used at other places too ({}): place them together", path(),
+           step_.name_of(tensor), to_string(stored.places, step_.plan.mesh));
+    }
     const Operand value =
-        !again_ && planned_.needed[input] == step_.plan.tensors[tensor].layout
+        !again_ && planned_.needed[input] == stored
             ? step_.value_of(step_.variable_of(tensor))
             : scratch_floats(element_count(local_shape(input)), path() + " update");
     updated_.emplace(input, value);

@@ -103,7 +103,7 @@ void StepSums::penalize(const PlannedOperation& planned, const Operand& value) {
   const Layout& layout = step_.plan.tensors[planned.output].layout;
   const auto rows = static_cast<double>(step_.shapes[planned.output].front());
   const double share = rows > 0 ? step_.share_of_batch() / rows : 0;
-  activity_.push_back({value, step_.count(planned.output, layout), layout.splitting_axes(),
+  activity_.push_back({value, step_.count(planned.output, layout), layout,
                        share * static_cast<double>(penalty.l1),
                        share * static_cast<double>(penalty.l2), planned.path});
 }
@@ -114,13 +114,16 @@ void StepSums::find_axes() {
     if (step_.is_sum(planned.output)) {
       all.insert(planned.natural.partial.begin(), planned.natural.partial.end());
     }
+    // Who runs nothing that is summed counts nothing.
+    all.insert(step_.plan.placing.begin(), step_.plan.placing.end());
   }
   if (has_penalty_ || has_gradient_norm_) {
     const std::vector<Axis> axes = step_.axes_of_trainable_variables();
     all.insert(axes.begin(), axes.end());
   }
   for (const Penalized& one : activity_) {
-    all.insert(one.split_by.begin(), one.split_by.end());
+    const std::vector<Axis> split_by = one.layout.splitting_axes();
+    all.insert(split_by.begin(), split_by.end());
   }
   axes_.assign(all.begin(), all.end());
 }
@@ -138,7 +141,7 @@ void StepSums::settle() {
 }
 
 void StepSums::zero_unless_counted(const Sum& sum, Operand place) {
-  if (step_.counts(axes_, step_.plan.tensors[sum.tensor].layout.partial)) return;
+  if (step_.counts(axes_, step_.plan.tensors[sum.tensor].layout)) return;
   step_.builder.emit(ZeroSpec{sum.count * element_bytes(ElementType::float64)}, {place},
                      step_.name_of(sum.tensor));
 }
@@ -150,18 +153,18 @@ void StepSums::book_penalties() {
       break;
     }
     const Variable& variable = step_.graph.variables[span.variable];
-    if (!span.trainable) {
+    if (!span.trainable || !span.held) {
       continue;
     }
     const Regularizer& regularizer = variable.options.regularizer;
-    all.push_back({step_.value_of(span.variable), span.count, span.layout.splitting_axes(),
+    all.push_back({step_.value_of(span.variable), span.count, span.layout,
                    regularizer.l1, regularizer.l2, variable.path});
     if (regularizer.orthogonal != 0) {
       const Orthogonality of = book_orthogonality(step_, span);
       orthogonal_[span.variable] = of;
       all.push_back({of.products,
                      of.vectors * of.vectors,
-                     {},
+                     Layout{}.at(span.layout.places),
                      factor_of_orthogonality(variable),
                      0,
                      variable.path});
@@ -170,7 +173,7 @@ void StepSums::book_penalties() {
   all.insert(all.end(), activity_.begin(), activity_.end());
   activity_.clear();
   for (const Penalized& one : all) {
-    if (!step_.counts(axes_, one.split_by)) {
+    if (!step_.counts(axes_, one.layout)) {
       continue;
     }
     for (const auto& [factor, power] : {std::pair(one.l1, 1), std::pair(one.l2, 2)}) {

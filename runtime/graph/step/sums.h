@@ -45,8 +45,8 @@ class StepSums {
   }
   /// Where the update writes this rank's part of the squared norm of the gradients.
   [[nodiscard]] Operand place_of_gradient_norm() const;
-  /// After `settle`: whether this rank counts what lies split by `own`.
-  [[nodiscard]] bool counts(const std::vector<Axis>& own) const { return step_.counts(axes_, own); }
+  /// After `settle`: whether this rank counts what lies as `layout`.
+  [[nodiscard]] bool counts(const Layout& layout) const { return step_.counts(axes_, layout); }
   /// At the end of the step: the sum of micro-batches, and the reduction over ranks.
   void reduce();
 
@@ -80,7 +80,7 @@ class StepSums {
   struct Penalized {
     Operand values;
     std::int64_t count;
-    std::vector<Axis> split_by;
+    Layout layout;
     double l1, l2;
     std::string path;
   };

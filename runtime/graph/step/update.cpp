@@ -152,7 +152,7 @@ class Update {
       return;
     }
     for (const ParameterSpan& span : step_.form.spans) {
-      if (!span.updated || span.group != stretch.group) {
+      if (!span.updated || !span.held || span.group != stretch.group) {
         continue;
       }
       const UpdatedStretch own{span.group, stretch.bucket, span.offset, span.count};
@@ -253,7 +253,7 @@ class Update {
     for (const ParameterSpan& span : step_.form.spans) {
       const Variable& variable = step_.graph.variables[span.variable];
       const Constraint& constraint = variable.options.constraint;
-      if (!span.updated || !constraint.active()) {
+      if (!span.updated || !span.held || !constraint.active()) {
         continue;
       }
       const Operand values = step_.value_of(span.variable);
@@ -323,7 +323,7 @@ class Update {
       return;
     }
     for (const ParameterSpan& span : step_.form.spans) {
-      if (!span.updated) {
+      if (!span.updated || !span.held) {
         continue;
       }
       const Operand slot = slot_at(
@@ -387,7 +387,7 @@ class Update {
       return squares;
     }
     for (const ParameterSpan& span : step_.form.spans) {
-      if (span.updated && span.count > 0 && sums_.counts(span.layout.splitting_axes())) {
+      if (span.updated && span.count > 0 && sums_.counts(span.layout)) {
         squares.spans.push_back(&span);
       }
     }
@@ -456,7 +456,7 @@ class Update {
       const ParameterSpan& span = *squares.spans[i];
       const std::string label = path_of(span) + " norm";
       for (std::int64_t k = 0; k < squares.of_each; ++k) {
-        if (step_.counts(axes, span.layout.splitting_axes())) {
+        if (step_.counts(axes, span.layout)) {
           step_.builder.emit(PowerSumSpec{span.count, 2}, {places[k](span), squares.of(i, k)},
                              label);
         } else {

@@ -19,7 +19,7 @@ StepValues::StepValues(StepContext& step)
     : step_(step), available_(step.graph.tensors.size()), boxes_(step.graph.tensors.size()) {
   for (int v = 0; v < static_cast<int>(step.graph.variables.size()); ++v) {
     const TensorId tensor = step.graph.variables[v].tensor;
-    available_[tensor].emplace_back(step.plan.tensors[tensor].layout, step.value_of(v));
+    available_[tensor].emplace_back(step.plan.tensors[tensor].layout.at(), step.value_of(v));
   }
   note_what_is_fed();
 }
@@ -51,7 +51,7 @@ void StepValues::note_what_is_fed() {
           step_.builder.external(request.feeds.empty() ? nullptr : request.feeds[part],
                                  size_of(block) * element_bytes(type), step_.name_of(id));
       if (type == step_.graph.tensors[id].type && !step_.plan.tensors[id].scaling) {
-        available_[id].emplace_back(layout, at);
+        available_[id].emplace_back(layout.at(), at);
       } else {
         conversions_[id] = {.type = type, .from = at};
       }
@@ -62,8 +62,12 @@ void StepValues::note_what_is_fed() {
 ByLayout& StepValues::known(TensorId id) {
   ByLayout& known = available_[id];
   if (const auto found = conversions_.find(id); found != conversions_.end()) {
-    known.emplace_back(step_.plan.tensors[id].layout, convert(id, found->second));
+    known.emplace_back(step_.plan.tensors[id].layout.at(), convert(id, found->second));
     conversions_.erase(found);
+  }
+  if (const auto found = arriving_.find(id); found != arriving_.end()) {
+    step_.wait_for(std::move(found->second));
+    arriving_.erase(found);
   }
   return known;
 }
@@ -88,12 +92,16 @@ Operand StepValues::convert(TensorId id, const Conversion& conversion) {
   return converted;
 }
 
-Operand StepValues::in(TensorId id, const Layout& layout) {
+Operand StepValues::in(TensorId id, const Layout& wanted) {
+  const Layout layout = wanted.at();
   ByLayout& known = this->known(id);
   const auto found =
       std::find_if(known.begin(), known.end(), [&](const auto& at) { return at.first == layout; });
   if (found != known.end()) {
     return found->second;
+  }
+  if (known.empty()) {
+    internal_error(step_.name_of(id) + " is read at a place where it is not");
   }
   const auto& [settled, source] = known.front();
   const Operand moved =
@@ -134,8 +142,8 @@ Operand StepValues::cut_box(TensorId id, const Windows& windows) {
   return cut;
 }
 
-void StepValues::add(TensorId id, const Layout& natural, Operand value) {
-  const Layout& settled = step_.plan.tensors[id].layout;
+void StepValues::add(TensorId id, const Layout& as_made, Operand value) {
+  const Layout natural = as_made.at(), settled = step_.plan.tensors[id].layout.at();
   if (natural == settled) {
     available_[id].emplace_back(settled, value);
     return;
@@ -147,7 +155,31 @@ void StepValues::add(TensorId id, const Layout& natural, Operand value) {
   }
 }
 
-void StepValues::update(TensorId id, const Layout& layout, Operand value) {
+void StepValues::cross(TensorId id) {
+  const PlannedTensor& tensor = step_.plan.tensors[id];
+  const Crossing crossing = crossing_of(tensor.layout.places, tensor.read_at, step_.plan.mesh,
+                                        step_.collectives.rank());
+  if (!crossing.concerns_rank()) return;
+  const Layout layout = tensor.layout.at();
+  const std::int64_t count = step_.count(id, layout);
+  const std::string what = step_.name_of(id);
+  if (crossing.receives_from < 0) {
+    sent_.push_back(step_.start_crossing(crossing, id, count, settled(id), what));
+    return;
+  }
+  const Buffer received =
+      step_.builder.scratch(count * element_bytes(step_.graph.tensors[id].type), what);
+  arriving_.emplace(id, step_.start_crossing(crossing, id, count, received, what));
+  available_[id].emplace_back(layout, received);
+}
+
+void StepValues::wait_for_sent() {
+  for (StepContext::Message& message : sent_) step_.wait_for(std::move(message));
+  sent_.clear();
+}
+
+void StepValues::update(TensorId id, const Layout& as_made, Operand value) {
+  const Layout layout = as_made.at();
   available_[id].resize(1);
   boxes_[id].clear();
   if (layout != available_[id].front().first) {

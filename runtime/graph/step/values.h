@@ -5,6 +5,9 @@
 // forgotten before backward and gathered again, so that no rank holds more of them than a layer
 // needs. Where their blocks are joined (parameters.h) they are gathered to where they stand.
 //
+// What crosses to other places (runtime/mesh/crossing.h) is sent where it is made, and is waited for
+// where it is first used. As this rank sees it, all that it has lies without places.
+//
 // An operation with windows takes a box of its input, which is brought from the ranks that own it,
 // once for all uses that want the same box on every rank. It is kept for backward instead of being
 // exchanged again: backward reads the box and not the block, which can leave the memory unless
@@ -33,14 +36,20 @@ class StepValues {
   explicit StepValues(StepContext& step);
 
   /// Tensor `id` in `layout`, brought there if need be.
-  [[nodiscard]] Operand in(TensorId id, const Layout& layout);
+  [[nodiscard]] Operand in(TensorId id, const Layout& wanted);
   /// This rank's box of tensor `id`, which lies as `layout`, brought from its owners if need be.
   [[nodiscard]] Operand in_boxes(TensorId id, const Layout& layout, const Windows& windows);
   /// Tensor `id` in the layout of the plan.
   [[nodiscard]] Operand settled(TensorId id) { return known(id).front().second; }
 
-  /// Takes what an operation left in `natural`, and brings it to the layout of the plan.
-  void add(TensorId id, const Layout& natural, Operand value);
+  /// Takes what an operation left as `as_made`, and brings it to the layout of the plan.
+  void add(TensorId id, const Layout& as_made, Operand value);
+
+  /// After forward of the operation that makes value `id`, wherever it runs: starts to send it, or to
+  /// receive it, if it is read elsewhere.
+  void cross(TensorId id);
+  /// What was sent is there.
+  void wait_for_sent();
 
   /// Takes `value`, in `layout`, for what tensor `id` is in every micro-batch.
   void share(TensorId id, const Layout& layout, Operand value) {
@@ -49,7 +58,7 @@ class StepValues {
 
   /// Tensor `id`, a variable, was written and is now `value` in `layout`, and as it is stored. What
   /// was gathered of it before is of the old value.
-  void update(TensorId id, const Layout& layout, Operand value);
+  void update(TensorId id, const Layout& as_made, Operand value);
 
   /// The relu mask of tensor `id`, if its operation wrote one.
   void add_mask(TensorId id, Operand mask) { masks_.emplace(id, mask); }
@@ -79,6 +88,8 @@ class StepValues {
   std::map<TensorId, Conversion> conversions_;  // of fed tensors that nobody has asked for
   std::vector<std::vector<std::pair<Windows, Operand>>> boxes_;  // by tensor
   std::map<TensorId, Operand> masks_;
+  std::map<TensorId, StepContext::Message> arriving_;
+  std::vector<StepContext::Message> sent_;
 };
 
 }  // namespace meshwork

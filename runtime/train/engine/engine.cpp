@@ -11,6 +11,7 @@
 #include "collectives/hosted.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/mesh/sharded_tensor.h"
+#include "runtime/train/engine/agreement.h"
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/engine/plan_check.h"
 
@@ -25,20 +26,16 @@ static_assert(sizeof(StepScalars) % word_bytes == 0);
 // Binding comes after: to split communicators is collective, so that ranks which disagree would
 // wait for each other there.
 std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request,
-                                                 const DeviceMesh& mesh) {
+                                                 DeviceMesh& mesh, Transport& transport) {
   LoweringRequest planned = request;
   planned.parameters = nullptr;
   std::vector<KernelSpec> specs;
   ProgramBuilder builder(&specs);
   const std::unique_ptr<MeshCollectives> collectives = plan_collectives(mesh.shape(), mesh.rank());
   (void)lower(planned, builder, *collectives);
-  std::vector<std::string> entries;
-  for (const CollectiveRecord& record : collectives->records()) {
-    entries.push_back(describe(record, request.plan->mesh));
-  }
-  require_agreement(mesh.all(), entries,
-                    fmt::format("the collectives of a step of {} rows ({})", request.rows,
-                                name_of(request.mode)));
+  agree_on_collectives(
+      mesh, transport, request.plan->placing, *collectives,
+      fmt::format("the collectives of a step of {} rows ({})", request.rows, name_of(request.mode)));
   return specs;
 }
 
@@ -149,7 +146,7 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     bound.step_scalars = scalars;
     scalars_ = FeedRing(device, scalars, sizeof(StepScalars));
   }
-  const std::vector<KernelSpec> specs = require_same_collectives(request, mesh);
+  const std::vector<KernelSpec> specs = require_same_collectives(request, mesh, transport);
   if (chooser != nullptr) {
     chooser->choose(specs, stop_request);
   }
@@ -372,7 +369,8 @@ std::vector<float> Engine::gather(int index, int slot, std::optional<int> root) 
   const ParameterSpan& span = parameters_.form().spans[index];
   const Variable& variable = plan_.graph->variables[index];
   const Shape& shape = variable.options.shape;
-  const bool split = mesh_->shape().size_over(span.layout.splitting_axes()) > 1;
+  const bool split = mesh_->shape().size_over(span.layout.splitting_axes()) > 1 ||
+                     !span.layout.places.empty();
   // Where all have it whole, each is the root of its own.
   const int first = split ? root.value_or(0) : root.value_or(static_cast<int>(mesh_->rank()));
   std::vector<float> whole;

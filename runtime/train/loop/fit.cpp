@@ -381,6 +381,8 @@ Settings settings_of(FitOptions options, const Source& training) {
   describe_fit_section(options, option);
   describe_augment(options.augment, option);
   Settings settings = std::move(option.settings);
+  settings.push_back(setting("pipeline.axis", options.walk.stages));
+  settings.push_back(setting("pipeline.schedule", options.walk.schedule));
   settings.push_back(setting("samples", training.rows()));
   settings.push_back(setting("initial_epoch", options.initial_epoch));
   settings.push_back(setting("validation", options.validation ? options.validation->rows() : 0));
@@ -402,6 +404,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   OptionChecker option("fit");
   describe_data_section(options, option);
   describe_fit_section(options, option);
+  describe_pipeline(options.walk, option);
   if (options.initial_epoch < 0) {
     fail("fit: initial_epoch: expected an integer of at least 0, found {}", options.initial_epoch);
   }

@@ -142,12 +142,7 @@ std::vector<WeightHistogram> ModelTraining::weight_histograms() {
   // variable the first ranks do.
   const auto each_value = [&](auto&& see) {
     for (const ParameterSpan& span : spans) {
-      const std::vector<Axis> own = span.layout.splitting_axes();
-      bool counted = true;
-      for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
-        counted = counted && (std::find(own.begin(), own.end(), axis) != own.end() ||
-                              mesh.coordinate(model_->mesh().rank(), axis) == 0);
-      }
+      const bool counted = owns_block(span.layout, mesh, model_->mesh().rank());
       const float* values = weights.value(span);
       for (std::int64_t i = 0; counted && i < span.count; ++i) {
         if (std::isfinite(values[i]))

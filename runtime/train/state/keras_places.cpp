@@ -147,9 +147,9 @@ std::vector<std::string> functional_order(const Graph& graph) {
   return order;
 }
 
-class Places {
+class PlacesInKeras {
  public:
-  explicit Places(const Graph& graph) : graph_(graph) {}
+  explicit PlacesInKeras(const Graph& graph) : graph_(graph) {}
 
   void add(const Node& node, const std::string& place, KerasModel holder) {
     add_variables(node, place);
@@ -206,7 +206,7 @@ std::vector<KerasPlace> keras_places(const Graph& graph, KerasModel model) {
     std::stable_sort(root.children.begin(), root.children.end(),
                      [&](const Node& a, const Node& b) { return rank(a) < rank(b); });
   }
-  Places places(graph);
+  PlacesInKeras places(graph);
   places.add(root, "", model);
   return std::move(places.places);
 }

@@ -1,0 +1,136 @@
+#include "runtime/graph/placement.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "collectives/error.h"
+#include "runtime/mesh/crossing.h"
+
+namespace meshwork {
+namespace {
+
+using Coordinates = std::vector<std::int64_t>;
+
+// Where operations are on one axis; nothing for those of which that is not known.
+class OnAxis {
+ public:
+  OnAxis(const PlanRequest& request, Axis axis) : graph_(*request.graph) {
+    const auto everywhere = static_cast<std::size_t>(request.mesh.size(axis));
+    for (const GraphOperation& operation : graph_.operations) {
+      std::optional<Coordinates>& at = at_.emplace_back();
+      if (operation.layer >= 0) {
+        const auto placed = request.placed.find(graph_.layers[operation.layer].path);
+        if (placed != request.placed.end()) at = coordinates(placed->second, axis);
+      }
+      if (!at) at = last_read(operation);
+    }
+    for (std::size_t o = at_.size(); o-- > 0;) {
+      if (!at_[o]) at_[o] = read_at(graph_.operations[o]);
+      if (at_[o] && at_[o]->size() == everywhere) at_[o].reset();
+    }
+  }
+
+  [[nodiscard]] const std::optional<Coordinates>& of(std::size_t operation) const {
+    return at_[operation];
+  }
+
+ private:
+  static std::optional<Coordinates> coordinates(const Places& places, Axis axis) {
+    const auto found = std::ranges::find(places, axis, &Place::axis);
+    return found == places.end() ? std::nullopt : std::optional(found->coordinates);
+  }
+
+  // Of what it reads, the last place.
+  [[nodiscard]] std::optional<Coordinates> last_read(const GraphOperation& operation) const {
+    std::optional<Coordinates> last;
+    for (const TensorId input : operation.inputs) {
+      const int producer = graph_.tensors[input].producer;
+      if (producer < 0 || !at_[producer]) continue;
+      if (!last || at_[producer]->back() > last->back()) last = at_[producer];
+    }
+    return last;
+  }
+
+  // All places of what reads it, unless something reads it everywhere.
+  [[nodiscard]] std::optional<Coordinates> read_at(const GraphOperation& operation) const {
+    std::set<std::int64_t> all;
+    for (const int consumer : graph_.tensors[operation.output].consumers) {
+      if (!at_[consumer]) return std::nullopt;
+      all.insert(at_[consumer]->begin(), at_[consumer]->end());
+    }
+    return all.empty() ? std::nullopt : std::optional(Coordinates(all.begin(), all.end()));
+  }
+
+  const Graph& graph_;
+  std::vector<std::optional<Coordinates>> at_;  // by operation
+};
+
+}  // namespace
+
+std::vector<Places> places_of_operations(const PlanRequest& request) {
+  std::vector<Places> places(request.graph->operations.size());
+  for (const Axis axis : request.placing) {
+    if (request.mesh.size(axis) == 1) continue;
+    const OnAxis on(request, axis);
+    for (std::size_t o = 0; o < places.size(); ++o) {
+      if (on.of(o)) places[o].push_back({axis, *on.of(o)});
+    }
+  }
+  return places;
+}
+
+void place(Plan& plan, const std::vector<Places>& places) {
+  std::vector<std::optional<Places>> read(plan.tensors.size());  // by tensor: where
+  std::set<Axis> axes;
+  for (std::size_t o = 0; o < plan.operations.size(); ++o) {
+    PlannedOperation& planned = plan.operations[o];
+    for (const Place& place : places[o]) axes.insert(place.axis);
+    planned.natural.places = places[o];
+    plan.tensors[planned.output].layout.places = places[o];
+    for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
+      planned.needed[i].places = planned.raw[i].places = places[o];
+      std::optional<Places>& at = read[planned.inputs[i]];
+      at = at ? joined(*at, places[o]) : places[o];
+    }
+  }
+  plan.placing.assign(axes.begin(), axes.end());
+  for (std::size_t id = 0; id < plan.tensors.size(); ++id) {
+    const GraphTensor& tensor = plan.graph->tensors[id];
+    PlannedTensor& planned = plan.tensors[id];
+    if (tensor.role == TensorRole::value) {
+      planned.read_at = read[id] ? joined(*read[id], planned.layout.places) : planned.layout.places;
+    } else if (read[id] && !tensor.shape.empty()) {  // a number by itself is held everywhere
+      planned.layout = planned.layout.at(*read[id]).canonical(plan.mesh);
+    }
+  }
+}
+
+void check_stages(const Plan& plan, const StepWalk& walk) {
+  if (walk.stages.empty()) return;
+  const Axis axis = plan.mesh.axis(walk.stages);
+  if (plan.mesh.size(axis) == 1) return;
+  if (std::ranges::find(plan.placing, axis) == plan.placing.end()) {
+    fail("the axis \"{}\" has no stages: `place` puts no layer on it", walk.stages);
+  }
+  const auto coordinates = [&](const PlannedOperation& planned) -> const Coordinates* {
+    const auto found = std::ranges::find(planned.natural.places, axis, &Place::axis);
+    return found == planned.natural.places.end() ? nullptr : &found->coordinates;
+  };
+  std::vector<const PlannedOperation*> makers(plan.tensors.size(), nullptr);
+  for (const PlannedOperation& planned : plan.operations) {
+    makers[planned.output] = &planned;
+    const Coordinates* const here = coordinates(planned);
+    for (const TensorId input : planned.inputs) {
+      const PlannedOperation* const maker = makers[input];
+      const Coordinates* const there = maker == nullptr ? nullptr : coordinates(*maker);
+      // What is at neither end comes from the nearest place before it.
+      if (here == nullptr || there == nullptr || there->front() <= here->front()) continue;
+      fail("{} at {} reads what {} makes at {}: values of a pipeline go forward along its axis",
+           planned.path, to_string(planned.natural.places, plan.mesh), maker->path,
+           to_string(maker->natural.places, plan.mesh));
+    }
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,51 @@
+// Schedules: in which order the stages of a pipeline walk through the micro-batches of a step.
+//
+// A stage is the part of a model at one coordinate of an axis (placement.h). Values go forward along
+// the axis and gradients back, so that a stage can go forward with a micro-batch when the stage before
+// has, and backward when the one behind has. A *schedule* is, for each stage, its list of actions. A
+// step books them in that order; nothing is decided while it runs.
+//
+// Every schedule goes backward through micro-batches in ascending order. So sums of gradients, and all
+// else, are the same bits in all of them, and without stages.
+//
+//   in_turn   forward and backward of one micro-batch after the other: one stage works at a time
+//   gpipe     all forward, then all backward (Huang et al., arXiv:1811.06965)
+//   1f1b      forward until the pipeline is full, then in turns, then what is left backward (Narayanan
+//             et al., arXiv:1806.03377): as fast, and a stage holds no more micro-batches than there
+//             are stages from it on
+//
+// With stages that take equally long, the last two are idle for (p - 1) / m of the time that they
+// work, of p stages and m micro-batches.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meshwork {
+
+struct Action {
+  enum class Kind : std::uint8_t { forward, backward };
+  Kind kind = Kind::forward;
+  std::int64_t micro_batch = 0;
+  bool operator==(const Action&) const = default;
+};
+
+/// The names of schedules, the default first.
+[[nodiscard]] const std::vector<std::string>& schedule_names();
+
+/// What stage `stage` of `stages` does with so many micro-batches. Throws `Error` for a name that is
+/// no schedule's.
+[[nodiscard]] std::vector<Action> actions_of(std::string_view schedule, std::int64_t stages,
+                                             std::int64_t stage, std::int64_t micro_batches);
+
+/// How many micro-batches these actions hold at once between forward and backward.
+[[nodiscard]] std::int64_t most_held(const std::vector<Action>& actions);
+
+/// Carries the actions of all stages out against a model of what they wait for: forward of the stage
+/// before, backward of the one behind, and that each message that was sent is taken before the
+/// sender's next backward. "" if all end; else what each stage is stuck at.
+[[nodiscard]] std::string why_stuck(const std::vector<std::vector<Action>>& by_stage);
+
+}  // namespace meshwork

@@ -1,0 +1,73 @@
+#include "runtime/mesh/place_map.h"
+
+#include <algorithm>
+#include <set>
+
+namespace meshwork {
+
+void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string origin) {
+  const std::string what = fmt::format("place of \"{}\"", key);
+  map_.insert(std::move(key), std::move(places), std::move(origin),
+              [&](const std::vector<PlacedAt>& all) {
+                std::set<std::string> named;
+                for (const PlacedAt& place : all) {
+                  try {
+                    (void)mesh_.axis(place.axis);
+                  } catch (const Error& error) {
+                    fail("{}: {}", what, error.what());
+                  }
+                  if (!named.insert(place.axis).second) {
+                    fail("{}: the axis \"{}\" is named twice", what, place.axis);
+                  }
+                  if (place.first < 0 || place.last.value_or(place.first) < place.first) {
+                    fail("{}: expected a coordinate of the axis \"{}\" from 0 on, or the first and "
+                         "the last of several",
+                         what, place.axis);
+                  }
+                }
+                if (all.empty()) fail("{}: expected an axis and a coordinate", what);
+              });
+}
+
+std::vector<Axis> PlaceMap::axes() const {
+  std::set<Axis> axes;
+  for (const auto& entry : map_.entries()) {
+    for (const PlacedAt& place : entry.value) axes.insert(mesh_.axis(place.axis));
+  }
+  return {axes.begin(), axes.end()};
+}
+
+std::int64_t PlaceMap::places_on(const std::string& axis) const {
+  std::int64_t places = 1;
+  for (const auto& entry : map_.entries()) {
+    for (const PlacedAt& place : entry.value) {
+      if (place.axis == axis) places = std::max(places, place.last.value_or(place.first) + 1);
+    }
+  }
+  return places;
+}
+
+Places PlaceMap::find(std::string path) const {
+  const auto* entry = map_.find(path);
+  for (std::size_t end = path.rfind('/'); entry == nullptr && end != std::string::npos;
+       end = path.rfind('/')) {
+    path.resize(end);
+    entry = map_.find(path);
+  }
+  Places places;
+  if (entry == nullptr) return places;
+  for (const PlacedAt& at : entry->value) {
+    const Axis axis = mesh_.axis(at.axis);
+    const std::int64_t size = mesh_.size(axis), named = places_on(at.axis);
+    if (size == 1) continue;
+    std::set<std::int64_t> coordinates;
+    for (std::int64_t place = at.first; place <= at.last.value_or(at.first); ++place) {
+      coordinates.insert(named > size ? place * size / named : place);
+    }
+    places.push_back({axis, {coordinates.begin(), coordinates.end()}});
+  }
+  std::ranges::sort(places, {}, &Place::axis);
+  return places;
+}
+
+}  // namespace meshwork

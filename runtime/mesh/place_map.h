@@ -1,0 +1,61 @@
+// PlaceMap: which layers are at which coordinates of which axes, by path.
+//
+//     PlaceMap places(mesh);
+//     places.insert("encoder", {{"stage", 0}});
+//     places.insert("decoder/.*", {{"stage", 1}});
+//
+// Keys are patterns of the paths of layers and blocks, looked up as path_map.h says. What is said of
+// a block is said of all in it, unless something nearer is said of that.
+//
+// Coordinates count from 0. If they go beyond an axis, it has the places that they name in as many
+// consecutive runs, as equal as can be: of four stages, an axis of two has two at each coordinate, and
+// one of a single rank all. So the same map is for meshes of any size.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/mesh/layout.h"
+#include "runtime/mesh/path_map.h"
+
+namespace meshwork {
+
+/// Coordinates `first` to `last` of an axis; one alone if `last` is unset.
+struct PlacedAt {
+  std::string axis;
+  std::int64_t first = 0;
+  std::optional<std::int64_t> last = {};
+};
+
+class PlaceMap {
+ public:
+  explicit PlaceMap(MeshShape mesh) : mesh_(std::move(mesh)) {}
+
+  /// Adds a key. Throws `Error`: a key that is empty, malformed or there already, an axis that the
+  /// mesh lacks or that is named twice, a coordinate below 0, a range that ends before it begins.
+  void insert(std::string key, std::vector<PlacedAt> places, std::string origin = "");
+  [[nodiscard]] bool empty() const { return map_.entries().empty(); }
+  [[nodiscard]] const MeshShape& mesh() const { return mesh_; }
+
+  /// The axes that place something, ascending.
+  [[nodiscard]] std::vector<Axis> axes() const;
+  /// Where the layer or block of `path` is: by what is said of it, or of the nearest block around it.
+  /// By ascending axis; an axis that is not there says nothing, one of one rank neither. Throws
+  /// `Error` if two patterns match one path.
+  [[nodiscard]] Places find(std::string path) const;
+  /// The keys that match none of `paths`, those of all layers and blocks.
+  [[nodiscard]] std::vector<UnmatchedKey> unmatched(std::span<const std::string> paths) const {
+    return map_.unmatched(paths);
+  }
+
+ private:
+  /// How many places are named on an axis: one more than the highest coordinate.
+  [[nodiscard]] std::int64_t places_on(const std::string& axis) const;
+
+  MeshShape mesh_;
+  PathMap<std::vector<PlacedAt>> map_{"place key"};
+};
+
+}  // namespace meshwork

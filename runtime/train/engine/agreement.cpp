@@ -1,0 +1,138 @@
+#include "runtime/train/engine/agreement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+
+namespace meshwork {
+namespace {
+
+// "data+model", one a line.
+std::string lines_of(const std::set<std::vector<Axis>>& lists) {
+  std::string text;
+  for (const std::vector<Axis>& list : lists) {
+    for (const Axis axis : list) text += fmt::format("{} ", axis);
+    text += '\n';
+  }
+  return text;
+}
+
+std::set<std::vector<Axis>> lists_in(const std::string& lines) {
+  std::set<std::vector<Axis>> lists;
+  std::vector<Axis> list;
+  Axis axis = 0;
+  for (const char c : lines) {
+    if (c == '\n') {
+      lists.insert(std::exchange(list, {}));
+    } else if (c == ' ') {
+      list.push_back(std::exchange(axis, 0));
+    } else {
+      axis = axis * 10 + (c - '0');
+    }
+  }
+  return lists;
+}
+
+// What one rank sends to others, or expects from them: by the other's number and what it is, how
+// often. Messages of one tensor come in their order, those of different ones in any.
+using Messages = std::map<std::pair<std::int64_t, std::string>, int>;
+
+// The same in words that both ranks have for it.
+std::string text_of(const Messages& messages, std::int64_t rank, bool sends) {
+  std::string text;
+  for (const auto& [message, times] : messages) {
+    const auto& [other, entry] = message;
+    const std::int64_t from = sends ? rank : other, to = sends ? other : rank;
+    text += fmt::format("from rank {} to rank {}, {} times: {}\n", from, to, times, entry);
+  }
+  return text;
+}
+
+std::vector<std::string> sorted_lines(const std::vector<std::string>& texts) {
+  std::vector<std::string> lines;
+  for (const std::string& text : texts) {
+    std::size_t begin = 0;
+    for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+      lines.push_back(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  std::ranges::sort(lines);
+  return lines;
+}
+
+// Rank 0 compares what is sent with what is expected, and tells all of the first that differs.
+void require_matching(const DeviceMesh& mesh, const Messages& sent, const Messages& expected,
+                      const std::string& what) {
+  const std::vector<std::string> all_sent =
+      sorted_lines(gather_texts(mesh.all(), text_of(sent, mesh.rank(), true)));
+  const std::vector<std::string> all_expected =
+      sorted_lines(gather_texts(mesh.all(), text_of(expected, mesh.rank(), false)));
+  std::string difference;
+  if (all_sent != all_expected) {
+    const auto [left, right] = std::ranges::mismatch(all_sent, all_expected);
+    difference = fmt::format("{} do not match: sent {}; expected {}", what,
+                             left != all_sent.end() ? *left : "nothing more",
+                             right != all_expected.end() ? *right : "nothing more");
+  }
+  difference = broadcast_text(mesh.all(), difference);
+  if (!difference.empty()) fail("{}", difference);
+}
+
+}  // namespace
+
+void agree_on_collectives(DeviceMesh& mesh, Transport& transport, const std::vector<Axis>& placing,
+                          const MeshCollectives& booked, const std::string& what) {
+  const MeshShape& shape = mesh.shape();
+  std::vector<std::string> together, of_part;
+  std::set<std::vector<Axis>> axes;
+  Messages sent, expected;
+  for (const CollectiveRecord& record : booked.records()) {
+    const std::string entry = describe(record, shape);
+    if (!record.axes.empty()) axes.insert(record.axes);
+    const bool between_parts = std::ranges::any_of(record.axes, [&](Axis axis) {
+      return std::ranges::find(placing, axis) != placing.end();
+    });
+    if (!between_parts || (record.sends_to.empty() && record.receives_from.empty())) {
+      (between_parts ? together : of_part).push_back(entry);
+      continue;
+    }
+    for (const int peer : record.sends_to) {
+      ++sent[{shape.neighbour(mesh.rank(), record.axes, peer), entry}];
+    }
+    for (const int peer : record.receives_from) {
+      ++expected[{shape.neighbour(mesh.rank(), record.axes, peer), entry}];
+    }
+  }
+  if (placing.empty()) {
+    require_agreement(mesh.all(), of_part, what);
+    return;
+  }
+  require_agreement(mesh.all(), together, what);
+  std::vector<Axis> others;
+  for (Axis axis = 0; axis < shape.axis_count(); ++axis) {
+    if (std::ranges::find(placing, axis) == placing.end()) others.push_back(axis);
+  }
+  if (!others.empty()) {
+    mesh.prepare(others);
+    require_agreement(mesh.communicator(others), of_part, what);
+  }
+  require_matching(mesh, sent, expected, what);
+  // By now all is known to be alike, so that nobody waits in vain.
+  std::set<std::vector<Axis>> wanted;
+  for (const DistinctText& text : distinct_texts(mesh.all(), lines_of(axes))) {
+    wanted.merge(lists_in(text.text));
+  }
+  for (const std::vector<Axis>& list : wanted) {
+    mesh.prepare(list);
+    transport.prepare(mesh.communicator(list));
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,239 @@
+// Parts of a model on parts of a mesh give the bits of the whole model on every rank.
+//
+// The reference is a model on the same mesh whose layers are placed nowhere: the axis that places is
+// idle there.
+#include "runtime/graph/placement.h"
+
+#include <string>
+#include <vector>
+
+#include "layers/activation.h"
+#include "layers/activity_regularization.h"
+#include "layers/add.h"
+#include "layers/augmentation.h"
+#include "layers/batch_normalization.h"
+#include "layers/concatenate.h"
+#include "layers/convolution.h"
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "layers/embedding.h"
+#include "layers/flatten.h"
+#include "layers/layer_normalization.h"
+#include "layers/multi_head_attention.h"
+#include "layers/position.h"
+#include "layers/rescaling.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/optimizers/adam.h"
+#include "tests/support/byte_images.h"
+#include "tests/support/plans.h"
+
+namespace meshwork::placement_test {
+
+using namespace meshwork::test;
+
+namespace {
+
+constexpr std::int64_t classes = 7;
+
+using PlacesOfLayers = std::map<std::string, std::vector<PlacedAt>>;
+
+struct Network {
+  std::string name;
+  Shape sample;
+  ElementType type;      // of what the model takes
+  std::int64_t targets;  // a sample
+  SymbolicTensor (*layers)(const SymbolicTensor&);
+  PlacesOfLayers places;  // over "stage"
+  LayoutEntries model;    // over "model"
+  bool shares = false;    // a variable between places, which each sum up before they meet
+};
+
+// Draws and penalties, in four stages.
+SymbolicTensor dense(const SymbolicTensor& input) {
+  auto x = Flatten()(Rescaling({.scale = 1.0 / 255})(input));
+  x = Dense({.name = "d1",
+             .units = 13,
+             .activation = Activation::gelu,
+             .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(x);
+  x = Dropout({.name = "drop", .rate = 0.3})(x);
+  x = ActivityRegularization({.name = "penalty", .l1 = 1e-3f, .l2 = 1e-2f})(x);
+  x = Dense({.name = "d2", .units = 11, .activation = Activation::relu})(x);
+  return Dense({.name = "d3", .units = classes})(x);
+}
+
+// A table at the first stage and at the last.
+SymbolicTensor gpt(const SymbolicTensor& tokens) {
+  const SharedLayer table =
+      ReversibleEmbedding({.name = "tokens", .input_dim = classes, .output_dim = 12});
+  auto x = table(tokens);
+  x = Add({.name = "both"})({x, PositionEmbedding({.name = "places", .sequence_length = 9})(x)});
+  for (const std::string block : {"a", "b"}) {
+    auto y = LayerNormalization({.name = "norm_" + block})(x);
+    y = MultiHeadAttention({.name = "attention_" + block,
+                            .num_heads = 3,
+                            .key_dim = 4,
+                            .dropout = 0.1f,
+                            .use_causal_mask = true})(y);
+    x = Add({.name = "mid_" + block})({x, y});
+    y = Dense({.name = "up_" + block, .units = 25, .activation = Activation::gelu_tanh})(x);
+    x = Add({.name = "sum_" + block})({x, Dense({.name = "down_" + block, .units = 12})(y)});
+  }
+  return table(x);
+}
+
+// Two towers of different kernels on the same images, joined. Statistics of a batch.
+SymbolicTensor towers(const SymbolicTensor& input) {
+  auto trunk = RandomFlip({.name = "flip"})(Rescaling({.scale = 1.0 / 255})(input));
+  std::vector<SymbolicTensor> sides;
+  for (const std::int64_t size : {1, 3}) {
+    sides.push_back(Sequential({Conv2D({.name = "conv",
+                                        .filters = 6,
+                                        .kernel_size = size,
+                                        .padding = Padding::same,
+                                        .use_bias = false}),
+                                BatchNormalization({.name = "norm", .momentum = 0.9f}),
+                                ActivationLayer({.activation = Activation::tanh})},
+                               "side" + std::to_string(size))(trunk));
+  }
+  const auto both = Concatenate({.name = "both"})(sides);
+  return Dense({.name = "classes", .units = classes})(Flatten()(both));
+}
+
+const std::vector<Network> networks{
+    {"dense",
+     {5, 3},
+     ElementType::float32,
+     1,
+     dense,
+     {{"d1", {{"stage", 0}}}, {"drop", {{"stage", 1}}}, {"d2", {{"stage", 2}}}, {"d3", {{"stage", 3}}}},
+     {{"d1/kernel", {{}, "model"}}, {"d2/kernel", {"model", {}}}}},
+    {"gpt",
+     {9},
+     ElementType::int32,
+     9,
+     gpt,
+     {{"both", {{"stage", 0}}},
+      {".*_a", {{"stage", 1}}},
+      {"(norm|attention|mid)_b", {{"stage", 2}}},
+      {"(up|down|sum)_b", {{"stage", 3}}}},
+     {{"attention_.*/(query|key|value)/kernel", {{}, "model", {}}},
+      {"up_.*/kernel", {{}, "model"}},
+      {"down_.*/kernel", {"model", {}}}},
+     true},
+    {"towers",
+     {6, 5, 2},
+     ElementType::float32,
+     1,
+     towers,
+     {{"side1", {{"stage", 0}}}, {"side3", {{"stage", 1}}}},
+     {{"side3/conv/kernel", {{}, {}, {}, "model"}}}}};
+
+std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
+  if (network.type == ElementType::float32) {
+    return byte_images(rows, network.sample, classes, 11);
+  }
+  std::vector<std::int32_t> tokens, next;
+  for (std::int32_t i = 0; i < rows * network.targets; ++i) {
+    tokens.push_back(i * i % classes);
+    next.push_back((i + 1) * (i + 1) % classes);
+  }
+  return std::make_shared<ArraySource>(
+      std::vector<Array>{Array("x", tokens, {rows, network.targets}),
+                         Array("t", next, {rows, network.targets}, FieldRole::target)});
+}
+
+struct Outcome {
+  std::vector<std::vector<float>> variables;
+  std::map<std::string, std::vector<double>> history;
+  std::vector<float> predictions;
+};
+
+Distribution placed(DeviceMesh& mesh, const LayoutEntries& entries, const PlacesOfLayers& places) {
+  LayoutMap layouts(mesh);
+  for (const auto& [key, layout] : entries) layouts.insert(key, layout);
+  return ModelParallel(mesh, std::move(layouts), {.batch_axis = "data", .places = places});
+}
+
+// Two epochs of two full batches of 26 rows and one of 3.
+Outcome trained(const Network& network, Distribution distribution, const StepWalk& walk) {
+  const SymbolicTensor input = Input(network.sample, "x", network.type);
+  Model model(input, network.layers(input), std::move(distribution),
+              {.seed = 3, .check_plan = true});
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = Adam({.learning_rate = 0.01}),
+                 .metrics = {SparseCategoricalAccuracy()}});
+  const auto data = samples(network, 55);
+  const History history =
+      model.fit(data, {.epochs = 2,
+                       .batch_size = 26,
+                       .validation = samples(network, 9),
+                       .verbose = Verbosity::silent,
+                       .walk = walk});
+  return {variables_of(model), history.history, model.predict(samples(network, 10))};
+}
+
+// The same bits, or the same to rounding.
+void compare(const Outcome& parts, const Outcome& whole, bool rounds) {
+  constexpr double tolerance = 2e-4;
+  if (!rounds) {
+    CHECK(parts.variables == whole.variables);
+    CHECK(parts.history == whole.history);
+    CHECK(parts.predictions == whole.predictions);
+    return;
+  }
+  for (std::size_t v = 0; v < whole.variables.size(); ++v) {
+    INFO("variable " << v);
+    CHECK(difference(parts.variables[v], whole.variables[v], tolerance) == "");
+  }
+  CHECK(difference(parts.predictions, whole.predictions, tolerance) == "");
+}
+
+std::vector<std::vector<MeshAxis>> meshes() {
+  const std::int64_t ranks = Communicator::world().size();
+  std::vector<std::vector<MeshAxis>> all{{{"stage", ranks}, {"data", 1}, {"model", 1}}};
+  if (ranks == 4) {
+    all.push_back({{"stage", 2}, {"data", 2}, {"model", 1}});
+    all.push_back({{"data", 1}, {"stage", 2}, {"model", 2}});
+  }
+  if (ranks == 8) all.push_back({{"data", 2}, {"stage", 2}, {"model", 2}});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a placed model computes the bits of one that is not") {
+  for (const Network& network : networks) {
+    for (const std::vector<MeshAxis>& axes : meshes()) {
+      DeviceMesh mesh(axes);
+      for (const std::int64_t micro_batches : {1, 3}) {
+        INFO(network.name << " on " << to_string(mesh.shape()) << ", " << micro_batches
+                          << " micro-batches");
+        const StepWalk walk{.micro_batches = micro_batches};
+        const Outcome whole = trained(network, placed(mesh, network.model, {}), walk);
+        const Outcome parts = trained(network, placed(mesh, network.model, network.places), walk);
+        const bool sums = micro_batches > 1 || mesh.shape().size(mesh.shape().axis("data")) > 1;
+        compare(parts, whole, network.shares && sums);
+      }
+    }
+  }
+}
+
+TEST_CASE("every schedule of a pipeline gives the same bits") {
+  for (const Network& network : networks) {
+    for (const std::vector<MeshAxis>& axes : meshes()) {
+      DeviceMesh mesh(axes);
+      StepWalk walk{.micro_batches = 4};
+      const Outcome whole = trained(network, placed(mesh, network.model, {}), walk);
+      walk.stages = "stage";
+      for (const std::string& schedule : schedule_names()) {
+        INFO(network.name << " on " << to_string(mesh.shape()) << ", " << schedule);
+        walk.schedule = schedule;
+        const Outcome parts = trained(network, placed(mesh, network.model, network.places), walk);
+        compare(parts, whole, network.shares);
+      }
+    }
+  }
+}
+
+}  // namespace meshwork::placement_test
