@@ -24,7 +24,11 @@
 #include "layers/rescaling.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/optimizers/adafactor.h"
 #include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/lamb.h"
+#include "runtime/train/optimizers/muon.h"
+#include "runtime/train/optimizers/sgd.h"
 #include "tests/support/byte_images.h"
 #include "tests/support/plans.h"
 
@@ -156,13 +160,15 @@ Distribution placed(DeviceMesh& mesh, const LayoutEntries& entries, const Places
 }
 
 // Two epochs of two full batches of 26 rows and one of 3.
-Outcome trained(const Network& network, Distribution distribution, const StepWalk& walk) {
+Outcome trained(const Network& network, Distribution distribution, const StepWalk& walk,
+                const Optimizer& optimizer = Adam({.learning_rate = 0.01}), bool norm = false) {
   const SymbolicTensor input = Input(network.sample, "x", network.type);
   Model model(input, network.layers(input), std::move(distribution),
               {.seed = 3, .check_plan = true});
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
-                 .optimizer = Adam({.learning_rate = 0.01}),
-                 .metrics = {SparseCategoricalAccuracy()}});
+                 .optimizer = optimizer,
+                 .metrics = {SparseCategoricalAccuracy()},
+                 .gradient_norm = norm});
   const auto data = samples(network, 55);
   const History history =
       model.fit(data, {.epochs = 2,
@@ -232,6 +238,47 @@ TEST_CASE("every schedule of a pipeline gives the same bits") {
         const Outcome parts = trained(network, placed(mesh, network.model, network.places), walk);
         compare(parts, whole, network.shares);
       }
+    }
+  }
+}
+
+namespace {
+
+// Norms and matrices of variables that are on some ranks, and constraints and penalties of them.
+SymbolicTensor limited(const SymbolicTensor& input) {
+  auto x = Flatten()(Rescaling({.scale = 1.0 / 255})(input));
+  x = Dense({.name = "d1",
+             .units = 13,
+             .activation = Activation::gelu,
+             .kernel_regularizer = {.orthogonal = 0.01f},
+             .kernel_constraint = {.kind = ConstraintKind::max_norm, .maximum = 0.9}})(x);
+  x = Dense({.name = "d2", .units = 11, .kernel_constraint = {.kind = ConstraintKind::unit_norm, .minimum = 1, .maximum = 1}})(x);
+  return Dense({.name = "d3", .units = classes, .bias_constraint = {.kind = ConstraintKind::non_neg}})(x);
+}
+
+}  // namespace
+
+TEST_CASE("norms, constraints and penalties are of whole variables wherever they are") {
+  Network network = networks[0];
+  network.layers = limited;
+  network.places.erase("drop");
+  const std::vector<Optimizer> optimizers{SGD({.learning_rate = 0.1, .global_clipnorm = 0.3}),
+                                          SGD({.learning_rate = 0.1, .clipnorm = 0.1}),
+                                          Adam({.learning_rate = 0.01, .ema = {.use = true}}),
+                                          Lamb({.learning_rate = 0.01}),
+                                          Adafactor({.learning_rate = 0.01}),
+                                          Muon({.learning_rate = 0.01})};
+  for (const std::vector<MeshAxis>& axes : meshes()) {
+    DeviceMesh mesh(axes);
+    for (std::size_t i = 0; i < optimizers.size(); ++i) {
+      INFO("optimizer " << i << " on " << to_string(mesh.shape()));
+      const auto train = [&](const PlacesOfLayers& places) {
+        return trained(network, placed(mesh, network.model, places), {}, optimizers[i], true);
+      };
+      const Outcome parts = train(network.places), whole = train({});
+      compare(parts, whole, true);
+      const std::vector<double>& norms = parts.history.at("gradient_norm");
+      CHECK(std::abs(norms[1] - whole.history.at("gradient_norm")[1]) <= 1e-5 * norms[1]);
     }
   }
 }
