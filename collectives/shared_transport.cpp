@@ -105,9 +105,9 @@ class Implementation final : public SharedTransport {
   }
   // Some ranks may not be here, so nothing can be made together: what is not there is MPI's, on all
   // ranks alike.
-  [[nodiscard]] Compiled made(const Communicator& communicator, const Exchange& what, Use) {
+  [[nodiscard]] Compiled made(const Communicator& communicator, const Exchange& what, Use use) {
     auto* const group = static_cast<SharedGroup*>(communicator.attachment(key_.get()));
-    if (group == nullptr) return mpi_->compile(communicator, what);
+    if (group == nullptr || use == Use::started) return mpi_->compile(communicator, what, use);
     return done_by(
         [group, what](const void* send, void* receive) { group->exchange(what, send, receive); });
   }

@@ -10,11 +10,13 @@
 //   wide     1024-4096-4096-10, ReLU, SGD, cross-entropy
 //   volumes  CosmoFlow on 64 x 64 x 64, SGD with momentum     (configs/volume_regression.yaml)
 //   gpt_mini, gpt_char, gpt2_64, gpt2_1024  GPT-2 of several sizes, AdamW (configs/gpt_mini.yaml)
+//   towers   two towers of two convolutions on the same images, joined, SGD, cross-entropy
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
-// rows of the next), `sharded` (batches, and each kernel over the same ranks) or `planes` (of
-// volumes). PRECISION is `float32`, `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto`
+// rows of the next), `sharded` (batches, and each kernel over the same ranks), `planes` (of volumes),
+// `towers` (each on a rank of its own), `stages` or `gpipe` (of dense layers: a pipeline, 8
+// micro-batches) or `parts` (the same micro-batches without stages). PRECISION is `float32`, `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto`
 // or `never`: whether samples may stay on a device with memory of its own, KERNELS `fixed`, `timed`
 // or a file. Numbers are synthetic: the arithmetic is the same. Printed is one line of JSON:
 // milliseconds a step, with quartiles, and the seconds of the first pass, which makes the program;
@@ -37,6 +39,7 @@
 #include <vector>
 
 #include "layers/add.h"
+#include "layers/concatenate.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
@@ -175,6 +178,25 @@ Network gpt(std::int64_t batch, const Transformer& of) {
           }};
 }
 
+// Of equal work, as kernels of a row and of a column are.
+SymbolicTensor towers(const SymbolicTensor& input) {
+  const auto images = Rescaling({.scale = 1.0 / 255})(Reshape({.target_shape = {28, 28, 1}})(input));
+  std::vector<SymbolicTensor> sides;
+  for (const bool row : {true, false}) {
+    const auto convolution = [&](const std::string& name) {
+      return Conv2D({.name = name,
+                     .filters = 32,
+                     .kernel_size = {row ? 1 : 9, row ? 9 : 1},
+                     .padding = Padding::same,
+                     .activation = Activation::relu});
+    };
+    const std::string side = row ? "row" : "column";
+    sides.push_back(MaxPooling2D({.name = side + "_pool", .pool_size = 4})(
+        convolution(side + "_2")(convolution(side + "_1")(images))));
+  }
+  return Dense({.name = "classes", .units = 10})(Flatten()(Concatenate()(sides)));
+}
+
 const std::map<std::string, Network>& networks() {
   const auto adam = [] { return Optimizer(Adam({.learning_rate = 1e-3})); };
   const auto rmsprop = [] { return Optimizer(RMSprop()); };
@@ -185,6 +207,7 @@ const std::map<std::string, Network>& networks() {
       {"mlp", {64, {28, 28}, uint8, true, 10, mlp, adam}},
       {"dropout", {64, {28, 28}, float32, false, 10, with_dropout, rmsprop}},
       {"convnet", {64, {28, 28}, uint8, true, 10, convnet, adam}},
+      {"towers", {64, {28, 28}, uint8, true, 10, towers, sgd}},
       {"volumes", {4, {64, 64, 64, 4}, float32, false, 4, volumes, momentum}},
       {"gpt_mini", gpt(12, {4, 4, 128, 64, 256})},
       {"gpt_char", gpt(16, {6, 6, 384, 256, 256})},
@@ -195,13 +218,12 @@ const std::map<std::string, Network>& networks() {
 }
 
 /// "256x8": dense layers of equal width; nothing for another name.
-std::optional<Network> of_dense_layers(const std::string& name) {
+std::optional<Network> of_dense_layers(const std::string& name, int& depth) {
   long width = 0;
-  int depth = 0;
   if (std::sscanf(name.c_str(), "%ldx%d", &width, &depth) != 2 || width < 1 || depth < 1) {
     return std::nullopt;
   }
-  const auto layers = [width, depth](SymbolicTensor x) {
+  const auto layers = [width, depth = depth](SymbolicTensor x) {
     for (int i = 0; i < depth; ++i) {
       x = Dense({.units = width, .activation = Activation::relu})(x);
     }
@@ -238,7 +260,8 @@ std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows)
       rows, std::vector<SyntheticField>{std::move(input), std::move(target)}, 1));
 }
 
-Distribution spread(DeviceMesh& mesh, const std::string& how) {
+// `depth` is how many dense layers there are.
+Distribution spread(DeviceMesh& mesh, const std::string& how, int depth) {
   LayoutMap layouts(mesh);
   if (how == "data") {
     return DataParallel(mesh);
@@ -259,7 +282,21 @@ Distribution spread(DeviceMesh& mesh, const std::string& how) {
     layouts[".*kernel"] = {"ranks", unsharded};
     return ModelParallel(mesh, layouts);
   }
-  fail("SPREAD is data, model, sharded or planes, not \"{}\"", how);
+  if (how == "towers") {
+    return ModelParallel(mesh, layouts, {.places = {{"row.*", {{"ranks", 0}}},
+                                                    {"column.*", {{"ranks", 1}}}}});
+  }
+  if (how == "parts") {
+    return DataParallel(mesh, {.batch_axis = ""});
+  }
+  if (how == "stages" || how == "gpipe") {
+    DistributionOptions options;
+    for (int layer = 0; layer < depth; ++layer) {
+      options.places[layer == 0 ? "dense" : fmt::format("dense_{}", layer)] = {{"ranks", layer}};
+    }
+    return ModelParallel(mesh, layouts, options);
+  }
+  fail("SPREAD is data, model, sharded, planes, towers, stages, gpipe or parts, not \"{}\"", how);
 }
 
 void run(int argc, char** argv) {
@@ -268,7 +305,8 @@ void run(int argc, char** argv) {
   };
   const std::string name = argument(1, "mlp");
   const auto found = networks().find(name);
-  const std::optional<Network> dense = of_dense_layers(name);
+  int depth = 0;
+  const std::optional<Network> dense = of_dense_layers(name, depth);
   if (found == networks().end() && !dense) {
     std::string known;
     for (const auto& [one, network] : networks()) known += one + ", ";
@@ -298,7 +336,7 @@ void run(int argc, char** argv) {
   const bool tokens = network.type == ElementType::int32;
   const auto input =
       Input(network.shape, "input", tokens ? ElementType::int32 : ElementType::float32);
-  Model model(input, network.layers(input), spread(mesh, how),
+  Model model(input, network.layers(input), spread(mesh, how, depth),
               {.device = kind,
                .collectives = argument(5, "auto"),
                .precision = *precision,
@@ -320,6 +358,10 @@ void run(int argc, char** argv) {
       .verbose = Verbosity::silent,
       .data_on_device = resident == "auto" ? DataOnDevice::automatic : DataOnDevice::never,
       .profile = !beside};
+  const bool stages = how == "stages" || how == "gpipe";
+  if (stages || how == "parts") fit.walk.micro_batches = 8;
+  if (stages) fit.walk.stages = "ranks";
+  if (how == "gpipe") fit.walk.schedule = "gpipe";
   // The first passes fill the cache and warm everything up: the same steps as below, which for
   // samples that stay on a device are those of several epochs.
   const std::int64_t of_epoch = std::min<std::int64_t>(steps, beside ? 100 : 50);
