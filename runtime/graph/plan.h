@@ -85,12 +85,12 @@ struct PlanRequest {
   std::optional<Axis> batch_axis;
   /// By tensor. Variables that are not in it are replicated.
   std::map<TensorId, ClosedLayout> closed;
-  /// The axes that place parts of the model, ascending, and what is placed, by the path of its layer.
-  std::vector<Axis> placing = {};
-  std::map<std::string, Places> placed = {};
   /// The batch length that costs are computed for.
   std::int64_t rows = 1;
   CostModel costs;
+  /// The axes that place parts of the model, ascending, and what is placed, by the path of its layer.
+  std::vector<Axis> placing = {};
+  std::map<std::string, Places> placed = {};
 };
 
 /// Which axes split each letter; letters without axes are absent.

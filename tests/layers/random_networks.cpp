@@ -144,10 +144,16 @@ TEST_CASE("a network drawn at random trains on a mesh drawn at random as on one 
     INFO("seed " << seed << "\n" << run.on_mesh);
     const RunConfig config = read(run.on_mesh);
     DeviceMesh mesh(config.mesh_axes(), world);
-    const Outcome found = train(run.on_mesh, mesh);
-    if (world.rank() == 0) {
+    std::optional<Outcome> found;
+    try {
+      found = train(run.on_mesh, mesh);
+    } catch (const Error& error) {
+      // A normalization that is called at several places has statistics at each of them.
+      if (std::string(error.what()).find("place them together") == std::string::npos) throw;
+    }
+    if (found && world.rank() == 0) {
       DeviceMesh self = alone();
-      compare(found, train(run.on_one_rank, self));
+      compare(*found, train(run.on_one_rank, self));
     }
   }
 }
@@ -172,20 +178,37 @@ TEST_CASE("the ranks of any plan are to make the same collectives in the same or
       // A plan for whole batches also serves the short last one.
       const Plan& plan = config.plan(blueprint, *source, config.batch_size(), mode);
       for (const std::int64_t rows : {config.batch_size(), std::int64_t{1}}) {
-        std::vector<std::string> of_first;
+        // By the part of the mesh that runs the same operations; and messages between parts, by who
+        // sends and who receives.
+        std::map<std::int64_t, std::vector<std::string>> of_parts;
+        std::map<std::string, int> sent, expected;
         for (std::int64_t rank = 0; rank < ranks; ++rank) {
           std::vector<std::string> all;
           for (const CollectiveRecord& record :
                config.report(plan, *source, rows, mode, rank).collectives) {
-            all.push_back(describe(record, mesh));
+            const std::string entry = describe(record, mesh);
+            if (record.axes != plan.placing || record.collective != "exchange") {
+              all.push_back(entry);
+              continue;
+            }
+            const auto between = [&](std::int64_t from, std::int64_t to) {
+              return fmt::format("{} -> {}: {}", from, to, entry);
+            };
+            for (const int peer : record.sends_to) {
+              ++sent[between(rank, mesh.neighbour(rank, record.axes, peer))];
+            }
+            for (const int peer : record.receives_from) {
+              ++expected[between(mesh.neighbour(rank, record.axes, peer), rank)];
+            }
           }
-          if (rank == 0) {
-            of_first = std::move(all);
-          } else {
+          const auto [part, added] =
+              of_parts.try_emplace(mesh.index_over(rank, plan.placing), std::move(all));
+          if (!added) {
             INFO("rank " << rank << ", " << rows << " rows, " << name_of(mode));
-            CHECK(all == of_first);
+            CHECK(all == part->second);
           }
         }
+        CHECK(sent == expected);
       }
     }
   }

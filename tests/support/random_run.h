@@ -66,13 +66,24 @@ inline RandomRun random_run(
   Draws draws(seed);
   const RandomNetwork network(draws);
   const Shape& out = network.shape();
+  // Parts of the mesh for parts of the model, in one run of three.
+  Draws places_draws(seed + 1'000'000);
+  std::int64_t parts = 1;
+  if (ranks > 1 && places_draws.one_in(3)) {
+    do {
+      parts = places_draws.from(2, ranks);
+    } while (ranks % parts != 0);
+  }
   std::vector<std::string> meshes, names;
   std::vector<std::int64_t> sizes;
-  for (const auto& [name, size] : random_axes(draws, ranks)) {
+  const bool parts_first = places_draws.one_in(2);
+  if (parts > 1 && parts_first) meshes.push_back(fmt::format("part: {}", parts));
+  for (const auto& [name, size] : random_axes(draws, ranks / parts)) {
     meshes.push_back(fmt::format("{}: {}", name, size));
     names.push_back(name);
     sizes.push_back(size);
   }
+  if (parts > 1 && !parts_first) meshes.push_back(fmt::format("part: {}", parts));
   // The first axis by default, none, or another.
   std::string spread = fmt::format("mesh: {{{}}}\n", fmt::join(meshes, ", "));
   std::int64_t least = sizes.front();
@@ -113,7 +124,9 @@ inline RandomRun random_run(
   }
   run += fmt::format("optimizer: {{SGD: {{learning_rate: 0.1, momentum: 0.5{}}}}}\n",
                      draws.of<std::string>({"", "", ", clipnorm: 0.5", ", global_clipnorm: 1.0"}));
-  run += "fit: {epochs: 1, verbose: silent}\n";
+  const std::int64_t most = std::max<std::int64_t>(batch / least, 1);
+  run += fmt::format("fit: {{epochs: 1, verbose: silent, microbatches: {}}}\n",
+                     parts > 1 ? places_draws.from(1, most) : 1);
 
   std::string layouts;
   const std::int64_t seldom = draws.from(1, 4);
@@ -128,6 +141,20 @@ inline RandomRun random_run(
     } else if (dimensions > 0 && draws.one_in(seldom)) {
       layouts += fmt::format("  {}: {}\n", path, random_layout(draws, names, dimensions));
     }
+  }
+  std::string places;
+  constexpr std::string_view output = "/output";
+  for (const auto& [path, dimensions] : paths(run)) {
+    if (parts == 1 || !path.ends_with(output)) continue;
+    // One at least, or the axis would be one that splits batches.
+    if (!places.empty() && places_draws.one_in(3)) continue;
+    const std::int64_t first = places_draws.from(0, parts - 1);
+    const std::int64_t last = places_draws.one_in(4) ? places_draws.from(first, parts - 1) : first;
+    places += fmt::format("  {}: {{part: [{}, {}]}}\n",
+                          path.substr(0, path.size() - output.size()), first, last);
+  }
+  if (!places.empty()) {
+    spread += "place:\n" + places;
   }
   if (!layouts.empty()) {
     spread += "layout:\n" + layouts;

@@ -32,7 +32,8 @@ std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request,
   std::vector<KernelSpec> specs;
   ProgramBuilder builder(&specs);
   const std::unique_ptr<MeshCollectives> collectives = plan_collectives(mesh.shape(), mesh.rank());
-  (void)lower(planned, builder, *collectives);
+  // What is wrong with an operation, only the ranks find that run it.
+  together(mesh.all(), [&] { (void)lower(planned, builder, *collectives); });
   agree_on_collectives(
       mesh, transport, request.plan->placing, *collectives,
       fmt::format("the collectives of a step of {} rows ({})", request.rows, name_of(request.mode)));

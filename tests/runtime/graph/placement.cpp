@@ -1,0 +1,188 @@
+// Where operations run, where tensors are held, and what crosses: of plans for meshes that need not be
+// there.
+#include "runtime/graph/placement.h"
+
+#include <chrono>
+
+#include "layers/add.h"
+#include "layers/dense.h"
+#include "layers/layer_normalization.h"
+#include "tests/support/catch.h"
+#include "tests/support/plans.h"
+
+namespace meshwork::placement_test {
+
+using namespace meshwork::test;
+
+namespace {
+
+const Trained chain{.sample = {6},
+                    .build = [](SymbolicTensor x) {
+                      for (const std::string name : {"a", "b", "c"}) {
+                        x = Dense({.name = name, .units = 6, .activation = Activation::relu})(x);
+                      }
+                      return Dense({.name = "last", .units = 4})(x);
+                    }};
+
+// A trunk that two towers read, and their sum.
+const Trained towers{.sample = {6},
+                     .build = [](const SymbolicTensor& x) {
+                       const auto trunk = LayerNormalization({.name = "trunk"})(x);
+                       const auto left = Dense({.name = "left", .units = 5})(trunk);
+                       const auto right = Dense({.name = "right", .units = 5})(trunk);
+                       return Dense({.name = "last", .units = 4})(Add({.name = "sum"})({left, right}));
+                     }};
+
+using Entries = std::map<std::string, std::vector<PlacedAt>>;
+
+Plan planned(const Trained& training, const MeshShape& mesh, const Entries& entries,
+             const LayoutEntries& layouts = {}, std::int64_t rows = 8) {
+  PlaceMap places(mesh);
+  for (const auto& [key, at] : entries) places.insert(key, at);
+  TrainedBlueprint of = blueprint_of(training, mesh, layouts, "data");
+  of.blueprint.place(places);
+  of.blueprint.draw(of.data, rows);
+  return of.blueprint.planned->plan;
+}
+
+// "stage=0": where a variable, an output or an input is held.
+std::string held(const Plan& plan, const std::string& path) {
+  const TensorId id = plan.graph->find(path);
+  REQUIRE(id >= 0);
+  return to_string(plan.tensors[id].layout.places, plan.mesh);
+}
+
+PlanReport report(const Plan& plan, std::int64_t rank, const StepWalk& walk = {}) {
+  return report_plan(plan, Mode::train, 8, rank, SGD().update_rule(), {}, Precision::float32, {},
+                     walk);
+}
+
+// What a rank sends to others and receives, and the bytes that it sends: "forward b/output 96".
+std::vector<std::string> messages(const Plan& plan, std::int64_t rank) {
+  std::vector<std::string> all;
+  for (const CollectiveRecord& record : report(plan, rank).collectives) {
+    if (record.name != "send") continue;
+    all.push_back(fmt::format("{} {} {}", record.purpose.phase, record.purpose.what,
+                              record.bytes_sent));
+  }
+  return all;
+}
+
+using Texts = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("what is not placed follows what it reads, and variables are where they are used") {
+  const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 2}});
+  const Plan plan = planned(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
+  CHECK(held(plan, "a/kernel") == "stage=0");
+  CHECK(held(plan, "b/kernel") == "stage=0");
+  CHECK(held(plan, "c/output") == "stage=1");
+  CHECK(held(plan, "last/bias") == "stage=1");
+  CHECK(held(plan, "input") == "stage=0");
+  for (std::size_t id = 0; id < plan.tensors.size(); ++id) {
+    if (plan.graph->tensors[id].role != TensorRole::target) continue;
+    CHECK(to_string(plan.tensors[id].layout.places, mesh) == "stage=1");
+  }
+  CHECK(plan.placing == std::vector<Axis>{0});
+}
+
+TEST_CASE("what several places read runs at each of them, and what reads several at the last") {
+  const MeshShape mesh = mesh_of({{"tower", 3}, {"data", 1}});
+  const Plan plan = planned(towers, mesh, {{"left", {{"tower", 0}}}, {"right", {{"tower", 2}}}});
+  CHECK(held(plan, "trunk/output") == "tower=0,2");
+  CHECK(held(plan, "trunk/gamma") == "tower=0,2");
+  CHECK(held(plan, "sum/output") == "tower=2");
+  CHECK(held(plan, "last/kernel") == "tower=2");
+}
+
+TEST_CASE("a value crosses once in its layout, and one gradient comes back") {
+  const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 2}});
+  const Plan plan = planned(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
+  // Four of eight rows, six numbers each.
+  const Texts first{"forward b/output 96", "backward b/output gradient 0"};
+  const Texts second{"forward b/output 0", "backward b/output gradient 96"};
+  CHECK(messages(plan, 0) == first);
+  CHECK(messages(plan, 1) == first);
+  CHECK(messages(plan, 2) == second);
+  CHECK(messages(plan, 3) == second);
+}
+
+TEST_CASE("variables of several places get the gradients of all, once a batch") {
+  const MeshShape mesh = mesh_of({{"tower", 2}, {"data", 1}});
+  const Plan plan = planned(towers, mesh, {{"left", {{"tower", 0}}}, {"right", {{"tower", 1}}}});
+  const auto count = [&](const std::string& what, const StepWalk& walk) {
+    return std::ranges::count_if(report(plan, 0, walk).collectives, [&](const auto& record) {
+      return record.purpose.what == what;
+    });
+  };
+  // The trunk runs twice, so that its gradient comes from both towers to both.
+  CHECK(count("trunk/output gradient", {}) == 2);
+  CHECK(count("trunk/output gradient", {.micro_batches = 4}) == 8);
+  // And leaves each of them with that of the whole, so that nothing of variables crosses.
+  CHECK(count("trunk/gamma gradient", {}) == 0);
+}
+
+TEST_CASE("a rank that runs nothing of a part holds and computes nothing of it") {
+  const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 1}});
+  const Plan plan = planned(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
+  CHECK(report(plan, 0).parameter_bytes == 4 * 2 * (6 * 6 + 6));
+  CHECK(report(plan, 1).parameter_bytes == 4 * (6 * 6 + 6 + 6 * 4 + 4));
+  CHECK(report(plan, 0).batch_bytes == 4 * 8 * 6);
+  CHECK(report(plan, 1).batch_bytes == 4 * 8);
+}
+
+TEST_CASE("1f1b holds the activations of as many micro-batches as there are stages") {
+  const MeshShape mesh = mesh_of({{"stage", 4}, {"data", 1}});
+  const Trained deep{.sample = {64}, .build = [](SymbolicTensor x) {
+                       for (int i = 0; i < 16; ++i) {
+                         x = Dense({.name = fmt::format("d{}", i),
+                                    .units = 64,
+                                    .activation = Activation::relu})(x);
+                       }
+                       return Dense({.name = "last", .units = 4})(x);
+                     }};
+  Entries entries;
+  for (int i = 0; i < 16; ++i) entries[fmt::format("d{}", i)] = {{"stage", i}};
+  const Plan plan = planned(deep, mesh, entries, {}, 16);
+  const auto arena = [&](const std::string& schedule, std::int64_t rank) {
+    return report_plan(plan, Mode::train, 256, rank, SGD().update_rule(), {}, Precision::float32,
+                       {}, {.micro_batches = 16, .stages = "stage", .schedule = schedule})
+        .arena_bytes;
+  };
+  const double one = 4.0 * 16 * 64;  // an output of a layer, of one micro-batch
+  for (std::int64_t stage = 0; stage < 3; ++stage) {
+    INFO("stage " << stage);
+    // Four outputs a micro-batch, and what comes and goes of some more.
+    const auto most = static_cast<double>(4 - stage);
+    CHECK(static_cast<double>(arena("1f1b", stage)) >= 4 * most * one);
+    CHECK(static_cast<double>(arena("1f1b", stage)) <= (5 * most + 6) * one);
+    CHECK(static_cast<double>(arena("gpipe", stage)) >= 16 * 4 * one);
+    CHECK(arena("in_turn", stage) < arena("1f1b", stage));
+  }
+}
+
+TEST_CASE("a pipeline whose values go back, or on an axis without stages, is refused") {
+  const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 2}});
+  const Plan back = planned(chain, mesh, {{"a", {{"stage", 1}}}, {"c", {{"stage", 0}}}});
+  CHECK_THROWS_WITH(check_stages(back, {.stages = "stage"}),
+                    Catch::Contains("values of a pipeline go forward"));
+  CHECK_THROWS_WITH(check_stages(back, {.stages = "data"}),
+                    Catch::Contains("the axis \"data\" has no stages"));
+  CHECK_THROWS_WITH(check_stages(back, {.stages = "stag"}),
+                    Catch::Contains("did you mean \"stage\"?"));
+  CHECK_NOTHROW(check_stages(back, {}));
+}
+
+TEST_CASE("an axis that places layers splits neither batches nor tensors") {
+  const MeshShape mesh = mesh_of({{"data", 2}, {"stage", 2}});
+  CHECK_THROWS_WITH(planned(chain, mesh, {{"a", {{"data", 0}}}}),
+                    Catch::Contains("the axis \"data\" places layers and splits batches"));
+  CHECK_THROWS_WITH(planned(chain, mesh, {{"a", {{"stage", 0}}}}, {{"b/kernel", {{}, "stage"}}}),
+                    Catch::Contains("b/kernel") && Catch::Contains("can split no dimension"));
+  CHECK_THROWS_WITH(planned(chain, mesh, {{"lats", {{"stage", 0}}}}),
+                    Catch::Contains("place key \"lats\" matches nothing") &&
+                        Catch::Contains("did you mean \"last\"?"));
+}
+
+}  // namespace meshwork::placement_test
