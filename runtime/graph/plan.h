@@ -151,6 +151,12 @@ struct PlanWithoutLimit {
   double times_as_long = 1;  // the plan that is taken, as predicted
 };
 
+/// Predicted seconds of one training step on a rank.
+struct StepSeconds {
+  double communication = 0, arithmetic = 0;
+  [[nodiscard]] double sum() const { return communication + arithmetic; }
+};
+
 struct Plan {
   std::shared_ptr<const Graph> graph;
   MeshShape mesh;
@@ -158,11 +164,12 @@ struct Plan {
   std::vector<PlannedTensor> tensors;        // by TensorId
   std::vector<PlannedOperation> operations;  // in order; joined ones once
   std::vector<Axis> placing = {};            // the axes over which ranks run different operations
-  double predicted_seconds = 0;              // of communication, one training step
-  double arithmetic_seconds = 0;             // the same, of arithmetic on one rank
+  std::vector<StepSeconds> seconds;  // by the ranks' index over `placing`; without such, one
   PlanningWork work;
   std::optional<PlanWithoutLimit> without_limit;  // where it took more than the limit
   std::vector<CutChoice> cut;  // in the order of the graph's operations; none: nothing is cheaper
+  /// Of the ranks that take longest.
+  [[nodiscard]] StepSeconds longest() const;
 };
 
 /// Makes the plan. Pure: no MPI, any mesh. Throws `Error` for closed layouts that do not fit.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include "runtime/config/text_table.h"
 #include "runtime/device/narrowing.h"
@@ -71,6 +72,32 @@ std::string coordinates_text(const MeshShape& mesh, std::int64_t rank) {
   return text;
 }
 
+// Of the stages of the plan: each takes what the ranks at its coordinate take that need longest.
+std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan, const LoweringRequest& request,
+                                                    std::int64_t rank) {
+  const StepWalk& walk = request.walk;
+  if (walk.stages.empty()) return std::nullopt;
+  const Axis axis = plan.mesh.axis(walk.stages);
+  const std::int64_t stages = plan.mesh.size(axis);
+  const std::int64_t batches = std::ssize(request.micro_batches());
+  std::vector<double> seconds(static_cast<std::size_t>(stages), 0);
+  for (std::size_t part = 0; part < plan.seconds.size(); ++part) {
+    const std::int64_t one =
+        plan.mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part));
+    double& longest = seconds[static_cast<std::size_t>(plan.mesh.coordinate(one, axis))];
+    longest = std::max(longest, plan.seconds[part].sum());
+  }
+  PlanReport::Pipeline pipeline{.axis = walk.stages, .schedule = walk.schedule};
+  pipeline.held = most_held(request.actions(rank));
+  pipeline.seconds = duration_of(actions_of_all(walk.schedule, stages, batches), seconds);
+  const double worked = static_cast<double>(batches) *
+                        std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  if (pipeline.seconds > 0) {
+    pipeline.idle = 1 - worked / (static_cast<double>(stages) * pipeline.seconds);
+  }
+  return pipeline;
+}
+
 std::string json_layout(const Layout& layout, const MeshShape& mesh) {
   std::string text;
   for (const std::vector<Axis>& axes : layout.dimensions) {
@@ -83,6 +110,16 @@ std::string json_layout(const Layout& layout, const MeshShape& mesh) {
   return "[" + text + "]";
 }
 
+// {"stage": [0, 1]}: of an axis that is not there, everywhere.
+std::string json_places(const Places& places, const MeshShape& mesh) {
+  std::string text;
+  for (const Place& place : places) {
+    text += fmt::format("{}{}: [{}]", text.empty() ? "" : ", ", json_text(mesh.name(place.axis)),
+                        fmt::join(place.coordinates, ", "));
+  }
+  return "{" + text + "}";
+}
+
 std::string json_tensors(const std::vector<ReportedTensor>& tensors, const MeshShape& mesh) {
   std::string text;
   for (const ReportedTensor& tensor : tensors) {
@@ -91,10 +128,11 @@ std::string json_tensors(const std::vector<ReportedTensor>& tensors, const MeshS
       block += fmt::format("{}[{}, {}]", block.empty() ? "" : ", ", range.begin, range.end);
     }
     text += fmt::format(
-        "{}\n    {{\"path\": {}, \"shape\": [{}], \"layout\": {}, \"decided_by\": {}, "
+        "{}\n    {{\"path\": {}, \"shape\": [{}], \"layout\": {}, \"places\": {}, \"decided_by\": {}, "
         "\"block\": [{}], \"bytes\": {}, \"empty_blocks\": {}}}",
         text.empty() ? "" : ",", json_text(tensor.path), fmt::join(tensor.shape, ", "),
-        json_layout(tensor.layout, mesh), json_text(tensor.reason), block, tensor.bytes,
+        json_layout(tensor.layout, mesh), json_places(tensor.layout.places, mesh),
+        json_text(tensor.reason), block, tensor.bytes,
         tensor.empty_ranks);
   }
   return text;
@@ -147,8 +185,10 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.collectives = collectives->records();
   // The plan is for the rows that are worked on at once.
   report.micro_batches = std::ssize(request.micro_batches());
-  report.predicted_seconds = plan.predicted_seconds * static_cast<double>(report.micro_batches);
-  report.arithmetic_seconds = plan.arithmetic_seconds * static_cast<double>(report.micro_batches);
+  report.seconds = plan.longest();
+  report.seconds.communication *= static_cast<double>(report.micro_batches);
+  report.seconds.arithmetic *= static_cast<double>(report.micro_batches);
+  if (mode == Mode::train) report.pipeline = report_pipeline(plan, request, rank);
   report.without_limit = plan.without_limit;
   report.cut = plan.cut;
   report.precision = precision;
@@ -208,10 +248,17 @@ std::string to_text(const PlanReport& report, std::size_t width) {
       text += fmt::format(
           "  estimate: communication {}, compute {} (at {} a hop, {:.3g} GB/s, {:.3g} GFLOP/s; not "
           "measured here)\n",
-          seconds_text(report.predicted_seconds), seconds_text(report.arithmetic_seconds),
+          seconds_text(report.seconds.communication), seconds_text(report.seconds.arithmetic),
           seconds_text(report.costs.latency_seconds), report.costs.bytes_per_second / 1e9,
           report.costs.flops_per_second / 1e9);
     }
+  }
+  if (const auto& pipeline = report.pipeline) {
+    text += fmt::format(
+        "\npipeline over {}, {}: this stage holds {} of {} micro-batches at most; a step is predicted "
+        "to take {}, of which a rank is idle for {:.0f} %\n",
+        pipeline->axis, pipeline->schedule, pipeline->held, report.micro_batches,
+        seconds_text(pipeline->seconds), 100 * pipeline->idle);
   }
   if (!report.cut.empty()) {
     TextTable cut({"operation", "ways to spread", "weighed"}, {1, 2});
@@ -301,6 +348,14 @@ std::string to_json(const PlanReport& report) {
         between.empty() ? "" : ",", json_text(item.when), json_text(item.collective),
         json_text(name_of(item.type)), item.elements, item.bytes_sent, json_text(item.what));
   }
+  std::string pipeline = "null";
+  if (const auto& stages = report.pipeline) {
+    pipeline = fmt::format(
+        "{{\"axis\": {}, \"schedule\": {}, \"micro_batches\": {}, \"held\": {}, \"seconds\": {}, "
+        "\"idle\": {}}}",
+        json_text(stages->axis), json_text(stages->schedule), report.micro_batches, stages->held,
+        stages->seconds, stages->idle);
+  }
   return fmt::format(
       "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"
       "  \"mode\": {},\n  \"precision\": {},\n  \"device\": {},\n  \"variables\": [{}\n  ],\n  "
@@ -312,6 +367,7 @@ std::string to_json(const PlanReport& report) {
       "  \"predicted\": {{\"communication_seconds\": {}, \"arithmetic_seconds\": {}, "
       "\"latency_seconds\": {}, "
       "\"bytes_per_second\": {}}},\n"
+      "  \"pipeline\": {},\n"
       "  \"memory\": {{\"parameters\": {}, \"narrow_copies\": {}, \"gradients\": {}, \"slots\": "
       "{}, \"batch\": {}, "
       "\"batches_ahead\": {}, \"arena\": {}, \"arena_unshared\": {}, \"peak\": {}, "
@@ -319,9 +375,9 @@ std::string to_json(const PlanReport& report) {
       axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
       json_text(name_of(report.precision)), json_text(report.device.kind),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
-      json_tensors(report.fed, report.mesh), collectives, cut, between, report.predicted_seconds,
-      report.arithmetic_seconds, report.costs.latency_seconds, report.costs.bytes_per_second,
-      report.parameter_bytes, report.narrow_copy_bytes, report.gradient_bytes, report.slot_bytes,
+      json_tensors(report.fed, report.mesh), collectives, cut, between, report.seconds.communication,
+      report.seconds.arithmetic, report.costs.latency_seconds, report.costs.bytes_per_second,
+      pipeline, report.parameter_bytes, report.narrow_copy_bytes, report.gradient_bytes, report.slot_bytes,
       report.batch_bytes, report.ahead_bytes, report.arena_bytes, report.arena_bytes_if_unshared,
       report.peak_bytes(), without_limit);
 }

@@ -47,7 +47,17 @@ struct PlanReport {
   std::vector<ReportedTensor> outputs;
   std::vector<CollectiveRecord> collectives;
   std::vector<CollectiveBetweenSteps> between_steps;  // left to whoever makes runs of steps
-  double predicted_seconds = 0;
+  /// Of a step: that of the ranks that take longest, of all micro-batches; of a pipeline, the part of
+  /// it in which the stages wait for each other is not in it.
+  StepSeconds seconds;
+  // Where the model has stages.
+  struct Pipeline {
+    std::string axis, schedule;
+    std::int64_t held = 0;       // micro-batches that this stage holds at once
+    double seconds = 0;          // of a step, as predicted of the stages' seconds
+    double idle = 0;             // the share of it in which a rank waits, on average
+  };
+  std::optional<Pipeline> pipeline;
   // Bytes on this rank.
   std::int64_t parameter_bytes = 0;
   std::int64_t narrow_copy_bytes = 0;
@@ -57,7 +67,6 @@ struct PlanReport {
   std::int64_t arena_bytes = 0;
   std::int64_t arena_bytes_if_unshared = 0;
   std::vector<ReportedTensor> fed;  // inputs and targets, with the bytes of what is read
-  double arithmetic_seconds = 0;
   std::optional<PlanWithoutLimit> without_limit;
   std::vector<CutChoice> cut;  // where the planner did not weigh everything
   Precision precision = Precision::float32;

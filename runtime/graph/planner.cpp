@@ -11,6 +11,7 @@
 #include "runtime/graph/plan.h"
 #include "runtime/graph/planning_problem.h"
 #include "runtime/graph/rewrites/rewrites.h"
+#include "runtime/mesh/crossing.h"
 
 namespace meshwork {
 namespace {
@@ -36,6 +37,8 @@ class Planner {
     write_cut(plan, choice.fixed);
     write_tensors(plan);
     write_operations(plan);
+    place(plan, places_of_operations(request_));
+    write_seconds(plan);
     plan.work.redistributions = costs_.redistributions();
     plan.work.exchanges = costs_.exchanges();
     return plan;
@@ -120,9 +123,6 @@ class Planner {
   }
 
   void write_operations(Plan& plan) {
-    ChoiceCost total;
-    ChoiceCost arithmetic;
-    ChoiceCost held;
     for (int index = 0; index < operation_count(); ++index) {
       const GraphOperation& operation = request_.graph->operations[index];
       const Candidate& candidate = *chosen_[index];
@@ -143,22 +143,61 @@ class Planner {
         planned.raw.push_back(problem_.layouts[candidate.raw[i]]);
         planned.gradient.push_back(problem_.gives_gradient(operation, operation.inputs[i]));
       }
-      total += costs_.own(index, candidate);
-      arithmetic += costs_.arithmetic(index, candidate);
-      held += costs_.held(index, candidate);
-      for (const TensorId input :
-           std::set<TensorId>(operation.inputs.begin(), operation.inputs.end())) {
-        const int producer = request_.graph->tensors[input].producer;
-        if (producer >= 0) {
-          const int settled = chosen_[producer]->settled;
-          total += costs_.between(settled, index, candidate, input);
-          held += costs_.held_copies(settled, index, candidate, input);
-        }
-      }
       plan.operations.push_back(std::move(planned));
     }
-    plan.predicted_seconds = seconds_of_cost(total.cost - arithmetic.cost - held.cost);
-    plan.arithmetic_seconds = seconds_of_cost(arithmetic.cost);
+  }
+
+  // What an operation costs the ranks that run it.
+  StepSeconds seconds_of(int index) {
+    const GraphOperation& operation = request_.graph->operations[index];
+    const Candidate& candidate = *chosen_[index];
+    ChoiceCost total = costs_.own(index, candidate);
+    ChoiceCost held = costs_.held(index, candidate);
+    const ChoiceCost arithmetic = costs_.arithmetic(index, candidate);
+    for (const TensorId input :
+         std::set<TensorId>(operation.inputs.begin(), operation.inputs.end())) {
+      const int producer = request_.graph->tensors[input].producer;
+      if (producer >= 0) {
+        const int settled = chosen_[producer]->settled;
+        total += costs_.between(settled, index, candidate, input);
+        held += costs_.held_copies(settled, index, candidate, input);
+      }
+    }
+    return {seconds_of_cost(total.cost - arithmetic.cost - held.cost),
+            seconds_of_cost(arithmetic.cost)};
+  }
+
+  void write_seconds(Plan& plan) {
+    const MeshShape& mesh = plan.mesh;
+    plan.seconds.resize(static_cast<std::size_t>(mesh.size_over(plan.placing)));
+    const auto each_part = [&](auto&& see) {
+      for (std::size_t part = 0; part < plan.seconds.size(); ++part) {
+        see(plan.seconds[part],
+            mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part)));
+      }
+    };
+    for (int index = 0; index < operation_count(); ++index) {
+      const StepSeconds own = seconds_of(index);
+      each_part([&](StepSeconds& seconds, std::int64_t rank) {
+        if (!includes(plan.operations[index].natural.places, mesh, rank)) return;
+        seconds.communication += own.communication;
+        seconds.arithmetic += own.arithmetic;
+      });
+    }
+    if (plan.placing.empty()) return;
+    for (std::size_t id = 0; id < plan.tensors.size(); ++id) {
+      const PlannedTensor& tensor = plan.tensors[id];
+      if (tensor.layout.places == tensor.read_at) continue;
+      const double message =
+          plan.costs.latency_seconds +
+          float32_bytes *
+              static_cast<double>(largest_block(tensor.layout, problem_.shapes[id], mesh)) /
+              plan.costs.bytes_per_second;
+      each_part([&](StepSeconds& seconds, std::int64_t rank) {
+        const Crossing crossing = crossing_of(tensor.layout.places, tensor.read_at, mesh, rank);
+        if (crossing.concerns_rank()) seconds.communication += (tensor.gradient ? 2 : 1) * message;
+      });
+    }
   }
 
   const PlanRequest& request_;
@@ -171,11 +210,14 @@ class Planner {
 
 }  // namespace
 
+StepSeconds Plan::longest() const {
+  return std::ranges::max(seconds, {}, &StepSeconds::sum);
+}
+
 Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
   PlanRequest rewritten = request;
   graph = rewrite(rewritten, std::move(graph));
   Plan plan = Planner(rewritten).plan(std::move(graph));
-  place(plan, places_of_operations(rewritten));
   rewrite(plan);
   return plan;
 }
@@ -183,9 +225,7 @@ Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
 Plan plan_within(std::int64_t limit, Plan fastest, PlanRequest request,
                  const std::shared_ptr<const Graph>& graph,
                  const std::function<std::int64_t(const Plan&)>& bytes_of) {
-  const auto seconds = [](const Plan& plan) {
-    return plan.predicted_seconds + plan.arithmetic_seconds;
-  };
+  const auto seconds = [](const Plan& plan) { return plan.longest().sum(); };
   const std::int64_t most = bytes_of(fastest);
   if (most <= limit) return fastest;
   // From a price that decides between plans that take equally long to one that decides alone.

@@ -50,6 +50,47 @@ std::int64_t most_held(const std::vector<Action>& actions) {
   return most;
 }
 
+std::vector<std::vector<Action>> actions_of_all(std::string_view schedule, std::int64_t stages,
+                                                std::int64_t micro_batches) {
+  std::vector<std::vector<Action>> all;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    all.push_back(actions_of(schedule, stages, stage, micro_batches));
+  }
+  return all;
+}
+
+double duration_of(const std::vector<std::vector<Action>>& by_stage,
+                   const std::vector<double>& seconds) {
+  const std::size_t stages = by_stage.size();
+  // By stage and micro-batch: when its forward and its backward end. Below 0: it is not known.
+  std::vector<std::vector<double>> forward(stages), backward(stages);
+  std::vector<double> free(stages, 0);
+  std::vector<std::size_t> next(stages, 0);
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    forward[stage].assign(by_stage[stage].size(), -1);
+    backward[stage].assign(by_stage[stage].size(), -1);
+  }
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      while (next[stage] < by_stage[stage].size()) {
+        const auto [kind, micro_batch] = by_stage[stage][next[stage]];
+        const auto batch = static_cast<std::size_t>(micro_batch);
+        const bool goes_forward = kind == Kind::forward;
+        double ready = 0;
+        if (goes_forward && stage > 0) ready = forward[stage - 1][batch];
+        if (!goes_forward && stage + 1 < stages) ready = backward[stage + 1][batch];
+        if (ready < 0) break;
+        free[stage] = std::max(free[stage], ready) + seconds[stage] * (goes_forward ? 1 : 2) / 3;
+        (goes_forward ? forward : backward)[stage][batch] = free[stage];
+        ++next[stage];
+        moved = true;
+      }
+    }
+  }
+  return std::ranges::max(free);
+}
+
 std::string why_stuck(const std::vector<std::vector<Action>>& by_stage) {
   const std::size_t stages = by_stage.size();
   std::vector<std::size_t> next(stages, 0);

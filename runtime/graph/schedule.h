@@ -40,8 +40,18 @@ struct Action {
 [[nodiscard]] std::vector<Action> actions_of(std::string_view schedule, std::int64_t stages,
                                              std::int64_t stage, std::int64_t micro_batches);
 
+/// The same of all stages.
+[[nodiscard]] std::vector<std::vector<Action>> actions_of_all(std::string_view schedule,
+                                                              std::int64_t stages,
+                                                              std::int64_t micro_batches);
+
 /// How many micro-batches these actions hold at once between forward and backward.
 [[nodiscard]] std::int64_t most_held(const std::vector<Action>& actions);
+
+/// How long these actions take together, where stage i takes `seconds[i]` for a micro-batch, a third of
+/// it forward, and messages no time.
+[[nodiscard]] double duration_of(const std::vector<std::vector<Action>>& by_stage,
+                                 const std::vector<double>& seconds);
 
 /// Carries the actions of all stages out against a model of what they wait for: forward of the stage
 /// before, backward of the one behind, and that each message that was sent is taken before the

@@ -10,15 +10,6 @@ namespace {
 
 using Kind = Action::Kind;
 
-std::vector<std::vector<Action>> all_stages(std::string_view schedule, std::int64_t stages,
-                                            std::int64_t micro_batches) {
-  std::vector<std::vector<Action>> all;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    all.push_back(actions_of(schedule, stages, stage, micro_batches));
-  }
-  return all;
-}
-
 // "F0 F1 B0".
 std::string text_of(const std::vector<Action>& actions) {
   std::string text;
@@ -29,39 +20,13 @@ std::string text_of(const std::vector<Action>& actions) {
   return text;
 }
 
-// How long the stages take together, where forward takes 1 and backward 2, and nothing else does.
-std::int64_t duration(const std::vector<std::vector<Action>>& by_stage) {
-  const std::size_t stages = by_stage.size(), micro_batches = by_stage[0].size() / 2;
-  std::vector<std::vector<std::int64_t>> ends[2];
-  for (auto& end : ends) end.assign(stages, std::vector<std::int64_t>(micro_batches, -1));
-  std::vector<std::size_t> next(stages, 0);
-  std::vector<std::int64_t> free(stages, 0);
-  const std::size_t actions = 2 * micro_batches * stages;
-  for (std::size_t done = 0; done < actions;) {
-    for (std::size_t stage = 0; stage < stages; ++stage) {
-      if (next[stage] == by_stage[stage].size()) continue;
-      const auto [kind, batch] = by_stage[stage][next[stage]];
-      const bool forward = kind == Kind::forward;
-      std::int64_t ready = 0;
-      if (forward && stage > 0) ready = ends[0][stage - 1][batch];
-      if (!forward && stage + 1 < stages) ready = ends[1][stage + 1][batch];
-      if (ready < 0) continue;
-      free[stage] = std::max(free[stage], ready) + (forward ? 1 : 2);
-      ends[forward ? 0 : 1][stage][batch] = free[stage];
-      ++next[stage];
-      ++done;
-    }
-  }
-  return std::ranges::max(free);
-}
-
 }  // namespace
 
 TEST_CASE("a stage goes forward and backward with each micro-batch once, backward in order") {
   for (const std::string& schedule : schedule_names()) {
     for (std::int64_t stages = 1; stages <= 8; ++stages) {
       for (std::int64_t micro_batches = 1; micro_batches <= 32; ++micro_batches) {
-        for (const std::vector<Action>& actions : all_stages(schedule, stages, micro_batches)) {
+        for (const std::vector<Action>& actions : actions_of_all(schedule, stages, micro_batches)) {
           std::int64_t forward = 0, backward = 0;
           for (const Action& action : actions) {
             std::int64_t& next = action.kind == Kind::forward ? forward : backward;
@@ -81,7 +46,7 @@ TEST_CASE("no schedule is stuck, whatever the number of stages and micro-batches
     for (std::int64_t stages = 1; stages <= 8; ++stages) {
       for (std::int64_t micro_batches = 1; micro_batches <= 32; ++micro_batches) {
         INFO(schedule << ", " << stages << " stages, " << micro_batches << " micro-batches");
-        REQUIRE(why_stuck(all_stages(schedule, stages, micro_batches)) == "");
+        REQUIRE(why_stuck(actions_of_all(schedule, stages, micro_batches)) == "");
       }
     }
   }
@@ -107,10 +72,15 @@ TEST_CASE("schedules take the time and hold the micro-batches of their formulas"
   for (std::int64_t stages = 1; stages <= 8; ++stages) {
     for (std::int64_t micro_batches = 1; micro_batches <= 16; ++micro_batches) {
       INFO(stages << " stages, " << micro_batches << " micro-batches");
-      const std::int64_t ideal = 3 * micro_batches, bubble = 3 * (stages - 1);
-      CHECK(duration(all_stages("gpipe", stages, micro_batches)) == ideal + bubble);
-      CHECK(duration(all_stages("1f1b", stages, micro_batches)) == ideal + bubble);
-      CHECK(duration(all_stages("in_turn", stages, micro_batches)) == ideal * stages);
+      const std::vector<double> equal(static_cast<std::size_t>(stages), 3.0);
+      const auto duration = [&](std::string_view schedule) {
+        return duration_of(actions_of_all(schedule, stages, micro_batches), equal);
+      };
+      const auto ideal = static_cast<double>(3 * micro_batches);
+      const auto bubble = static_cast<double>(3 * (stages - 1));
+      CHECK(duration("gpipe") == ideal + bubble);
+      CHECK(duration("1f1b") == ideal + bubble);
+      CHECK(duration("in_turn") == ideal * static_cast<double>(stages));
       for (std::int64_t stage = 0; stage < stages; ++stage) {
         const auto held = [&](std::string_view schedule) {
           return most_held(actions_of(schedule, stages, stage, micro_batches));
@@ -121,6 +91,11 @@ TEST_CASE("schedules take the time and hold the micro-batches of their formulas"
       }
     }
   }
+}
+
+TEST_CASE("the longest stage decides how long a pipeline takes") {
+  // Behind its two forwards and two backwards come a forward and a backward of the other.
+  CHECK(duration_of(actions_of_all("1f1b", 2, 2), {3, 6}) == 1 + 2 * 6 + 2);
 }
 
 TEST_CASE("a schedule that is not there is told, with the nearest") {
