@@ -83,8 +83,8 @@ std::unique_ptr<Kernel> bound(Entry entry, Communicate communicate) {
 
 class BoundCollectives final : public MeshCollectives {
  public:
-  BoundCollectives(DeviceMesh& mesh, Transport& transport, CollectiveTrace* trace)
-      : mesh_(mesh), transport_(transport), trace_(trace) {}
+  BoundCollectives(DeviceMesh& mesh, Transport& transport, CollectiveTrace* trace, bool alike)
+      : mesh_(mesh), transport_(transport), trace_(trace), alike_(alike) {}
 
   [[nodiscard]] const MeshShape& mesh() const override { return mesh_.shape(); }
   [[nodiscard]] std::int64_t rank() const override { return mesh_.rank(); }
@@ -145,7 +145,7 @@ class BoundCollectives final : public MeshCollectives {
                                                             const Collective& collective, Use use) {
     const Communicator& communicator = communicator_over(record.axes);
     const TracedCollective inside(TracePoint(trace_, "making of " + describe(record, mesh())));
-    transport_.announce(communicator, collective);
+    if (alike_) transport_.announce(communicator, collective);
     return transport_.compile(communicator, collective, use);
   }
 
@@ -180,6 +180,7 @@ class BoundCollectives final : public MeshCollectives {
   DeviceMesh& mesh_;
   Transport& transport_;
   CollectiveTrace* trace_;
+  bool alike_;
   std::set<std::vector<Axis>> prepared_;
   // Of what may be under way at once: the largest of those that are so briefly, then the others.
   std::vector<std::int64_t> started_bytes_{0};
@@ -261,8 +262,8 @@ std::string describe(const CollectiveRecord& record, const MeshShape& mesh) {
 }
 
 std::unique_ptr<MeshCollectives> bind_collectives(DeviceMesh& mesh, Transport& transport,
-                                                  CollectiveTrace* trace) {
-  return std::make_unique<BoundCollectives>(mesh, transport, trace);
+                                                  CollectiveTrace* trace, bool alike) {
+  return std::make_unique<BoundCollectives>(mesh, transport, trace, alike);
 }
 
 std::unique_ptr<MeshCollectives> plan_collectives(MeshShape mesh, std::int64_t rank) {

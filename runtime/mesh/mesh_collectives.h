@@ -102,9 +102,11 @@ class MeshCollectives {
 /// program at the same time, so that all split in the same order. Mesh and transport must outlive
 /// the kernels. A collective that fails throws an `Error` naming its purpose. Each run is entered
 /// in `trace`, if there is one, which must outlive the kernels as well.
+/// `alike`: all ranks book the same, so that each collective is announced as it is made.
 [[nodiscard]] std::unique_ptr<MeshCollectives> bind_collectives(DeviceMesh& mesh,
                                                                 Transport& transport,
-                                                                CollectiveTrace* trace = nullptr);
+                                                                CollectiveTrace* trace = nullptr,
+                                                                bool alike = true);
 
 /// For rank `rank` of a mesh that need not be there; the kernels throw when run.
 [[nodiscard]] std::unique_ptr<MeshCollectives> plan_collectives(MeshShape mesh, std::int64_t rank);

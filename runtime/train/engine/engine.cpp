@@ -112,7 +112,7 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
            CountingTransport* counting, KernelChooser* chooser, const StopRequest* stop_request)
     : device_(&device),
       rows_(request.rows),
-      collectives_(bind_collectives(mesh, transport, trace)),
+      collectives_(bind_collectives(mesh, transport, trace, request.plan->placing.empty())),
       parts_(
           meshwork::fed_parts(*request.plan, request.mode, request.micro_batches(), mesh.rank())),
       counting_(counting),
