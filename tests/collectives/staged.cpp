@@ -93,6 +93,29 @@ TEST_CASE("a started reduction keeps its place among other collectives on all ra
   CHECK(subject.others_than(ranks(), memory) == 0);
 }
 
+TEST_CASE("a started exchange takes what kernels wrote, and kernels behind it see what it brought") {
+  Subject subject(GENERATE(false, true));
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  const Memory sent = subject.floats(), received = subject.floats();
+  const int next = (world.rank() + 1) % world.size();
+  const int last = (world.rank() + world.size() - 1) % world.size();
+  const std::shared_ptr<CompiledCollective> exchange = subject.transport->compile(
+      world, Exchange{ElementType::float32, {{next, count, 0}}, {{last, count, 0}}, 3},
+      Use::started);
+  // Twice: what it brought the first time is still to be copied when it begins again.
+  for (int call = 0; call < 2; ++call) {
+    subject.fill(sent, 10.0f * static_cast<float>(call));
+    subject.add(sent, static_cast<float>(world.rank()));
+    Pending pending(exchange, sent.data(), received.data());
+    pending.wait();
+    subject.add(received, 0.5f);
+    subject.fill(sent, -1);
+    CHECK(subject.others_than(10.0f * static_cast<float>(call) + static_cast<float>(last) + 0.5f,
+                              received) == 0);
+  }
+}
+
 TEST_CASE("nothing is allocated for what was reserved, and nothing for the host's buffers") {
   Subject subject(false);
   const Communicator world = Communicator::world();

@@ -594,6 +594,56 @@ TEMPLATE_TEST_CASE("an exchange brings each block to the few ranks that want it"
   }
 }
 
+TEST_CASE("exchanges that were started pass each other, those of a channel in their order") {
+  const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
+  INFO(tested.name);
+  if (world.size() < 2 || world.rank() > 1) return;
+  const int other = 1 - world.rank();
+  for (const std::int64_t count : {1, 33, 100'000}) {
+    const auto compiled = [&](int channel, bool sends) {
+      const std::vector<NeighbourBlock> block{{other, count, 0}};
+      const std::vector<NeighbourBlock> nothing;
+      return std::shared_ptr<CompiledCollective>(tested.transport->compile(
+          world,
+          Exchange{ElementType::float32, sends ? block : nothing, sends ? nothing : block, channel},
+          Use::started));
+    };
+    // Rank 0 sends on channels 4, 5, 5; rank 1 receives on 5, 5, 4, and has sent on 4 before.
+    std::vector<std::vector<float>> memory(4, std::vector<float>(static_cast<std::size_t>(count)));
+    std::vector<Pending> pending;
+    const auto send = [&](int channel, float number) {
+      std::vector<float>& values = memory[pending.size()];
+      std::ranges::fill(values, number);
+      pending.emplace_back(compiled(channel, true), values.data(), nullptr);
+    };
+    const auto receive = [&](int channel) {
+      std::vector<float>& values = memory[pending.size()];
+      pending.emplace_back(compiled(channel, false), nullptr, values.data());
+    };
+    const auto got = [&](std::size_t index, float number) {
+      pending[index].wait();
+      CHECK(std::ranges::count(memory[index], number) == count);
+    };
+    if (world.rank() == 0) {
+      send(4, 1);
+      send(5, 2);
+      send(5, 3);
+      receive(4);
+      got(3, 7);
+    } else {
+      send(4, 7);
+      receive(5);
+      receive(5);
+      receive(4);
+      got(3, 1);
+      got(2, 3);
+      got(1, 2);
+    }
+    for (Pending& one : pending) one.wait();
+  }
+}
+
 TEST_CASE("an exchange with oneself or with a rank that is not there is refused") {
   const Communicator world = Communicator::world();
   const Subject tested = subject(world);
