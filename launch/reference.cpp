@@ -67,6 +67,13 @@ Explained fit_explained() {
   return std::move(option.explained);
 }
 
+Explained pipeline_explained() {
+  OptionLister option;
+  StepWalk walk;
+  describe_pipeline(walk, option);
+  return std::move(option.explained);
+}
+
 // "losses" of "loss".
 std::string group_of(const std::string& kind) {
   return kind + (kind.ends_with("s") ? "es" : "s");
@@ -78,6 +85,7 @@ std::vector<Group> groups(const Catalog& catalog) {
                            {{"data"}, data_explained()},
                            {{"model"}, explained<ModelSection>()},
                            {{"fit"}, fit_explained()},
+                           {{"pipeline"}, pipeline_explained()},
                            {{"checkpoint"}, explained<CheckpointOptions>()},
                            {{"log"}, explained<LogFiles>()}}}};
   for (const auto& [kind, classes] : catalog.described()) {

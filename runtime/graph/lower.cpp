@@ -93,8 +93,8 @@ void book_early_sums(StepContext& step, StepSums& sums, const std::vector<bool>&
     if (step.holds(sum.layout)) {
       total = step.move(id, total, sum.layout, whole, std::nullopt, step.name_of(id));
     }
-    const Crossing crossing = crossing_of(sum.layout.places, sum.read_at, step.plan.mesh,
-                                          step.collectives.rank());
+    const Crossing crossing =
+        crossing_of(sum.layout.places, sum.read_at, step.plan.mesh, step.collectives.rank());
     if (crossing.concerns_rank()) step.cross(crossing, id, 1, total, step.name_of(id));
     for (MicroBatch& batch : batches) batch.values.share(id, whole, total);
   }
@@ -106,9 +106,8 @@ void recompute(const ForwardParts& parts, const RecomputedSpan& span,
   StepContext& step = parts.step;
   step.phase = "recompute";
   std::vector<std::size_t> here;
-  std::ranges::copy_if(span.operations, std::back_inserter(here), [&](std::size_t o) {
-    return step.holds(step.plan.operations[o].natural);
-  });
+  std::ranges::copy_if(span.operations, std::back_inserter(here),
+                       [&](std::size_t o) { return step.holds(step.plan.operations[o].natural); });
   for (const std::size_t o : here) {
     parts.values.forget(step.plan.operations[o]);
     remains[o] = {};

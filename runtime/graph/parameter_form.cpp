@@ -291,8 +291,7 @@ class FormMaker {
   [[nodiscard]] bool is_factor(const Members& members, std::size_t position) const {
     const int v = order_[position];
     const ParameterGroup& group = members.group;
-    const Layout stands =
-        group.home == Home::joined ? group.gathered : form_.spans[v].layout.at();
+    const Layout stands = group.home == Home::joined ? group.gathered : form_.spans[v].layout.at();
     return std::any_of(uses_[v].begin(), uses_[v].end(), [&](const Use& use) {
       const PlannedOperation& planned = plan_.operations[use.operation];
       return use.input < 2 && planned.operation->fusible().multiplies &&

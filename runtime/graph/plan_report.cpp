@@ -73,7 +73,8 @@ std::string coordinates_text(const MeshShape& mesh, std::int64_t rank) {
 }
 
 // Of the stages of the plan: each takes what the ranks at its coordinate take that need longest.
-std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan, const LoweringRequest& request,
+std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan,
+                                                    const LoweringRequest& request,
                                                     std::int64_t rank) {
   const StepWalk& walk = request.walk;
   if (walk.stages.empty()) return std::nullopt;
@@ -82,16 +83,15 @@ std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan, const Lowe
   const std::int64_t batches = std::ssize(request.micro_batches());
   std::vector<double> seconds(static_cast<std::size_t>(stages), 0);
   for (std::size_t part = 0; part < plan.seconds.size(); ++part) {
-    const std::int64_t one =
-        plan.mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part));
+    const std::int64_t one = plan.mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part));
     double& longest = seconds[static_cast<std::size_t>(plan.mesh.coordinate(one, axis))];
     longest = std::max(longest, plan.seconds[part].sum());
   }
   PlanReport::Pipeline pipeline{.axis = walk.stages, .schedule = walk.schedule};
   pipeline.held = most_held(request.actions(rank));
   pipeline.seconds = duration_of(actions_of_all(walk.schedule, stages, batches), seconds);
-  const double worked = static_cast<double>(batches) *
-                        std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  const double worked =
+      static_cast<double>(batches) * std::accumulate(seconds.begin(), seconds.end(), 0.0);
   if (pipeline.seconds > 0) {
     pipeline.idle = 1 - worked / (static_cast<double>(stages) * pipeline.seconds);
   }
@@ -128,12 +128,12 @@ std::string json_tensors(const std::vector<ReportedTensor>& tensors, const MeshS
       block += fmt::format("{}[{}, {}]", block.empty() ? "" : ", ", range.begin, range.end);
     }
     text += fmt::format(
-        "{}\n    {{\"path\": {}, \"shape\": [{}], \"layout\": {}, \"places\": {}, \"decided_by\": {}, "
+        "{}\n    {{\"path\": {}, \"shape\": [{}], \"layout\": {}, \"places\": {}, \"decided_by\": "
+        "{}, "
         "\"block\": [{}], \"bytes\": {}, \"empty_blocks\": {}}}",
         text.empty() ? "" : ",", json_text(tensor.path), fmt::join(tensor.shape, ", "),
         json_layout(tensor.layout, mesh), json_places(tensor.layout.places, mesh),
-        json_text(tensor.reason), block, tensor.bytes,
-        tensor.empty_ranks);
+        json_text(tensor.reason), block, tensor.bytes, tensor.empty_ranks);
   }
   return text;
 }
@@ -255,7 +255,8 @@ std::string to_text(const PlanReport& report, std::size_t width) {
   }
   if (const auto& pipeline = report.pipeline) {
     text += fmt::format(
-        "\npipeline over {}, {}: this stage holds {} of {} micro-batches at most; a step is predicted "
+        "\npipeline over {}, {}: this stage holds {} of {} micro-batches at most; a step is "
+        "predicted "
         "to take {}, of which a rank is idle for {:.0f} %\n",
         pipeline->axis, pipeline->schedule, pipeline->held, report.micro_batches,
         seconds_text(pipeline->seconds), 100 * pipeline->idle);
@@ -375,11 +376,11 @@ std::string to_json(const PlanReport& report) {
       axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
       json_text(name_of(report.precision)), json_text(report.device.kind),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
-      json_tensors(report.fed, report.mesh), collectives, cut, between, report.seconds.communication,
-      report.seconds.arithmetic, report.costs.latency_seconds, report.costs.bytes_per_second,
-      pipeline, report.parameter_bytes, report.narrow_copy_bytes, report.gradient_bytes, report.slot_bytes,
-      report.batch_bytes, report.ahead_bytes, report.arena_bytes, report.arena_bytes_if_unshared,
-      report.peak_bytes(), without_limit);
+      json_tensors(report.fed, report.mesh), collectives, cut, between,
+      report.seconds.communication, report.seconds.arithmetic, report.costs.latency_seconds,
+      report.costs.bytes_per_second, pipeline, report.parameter_bytes, report.narrow_copy_bytes,
+      report.gradient_bytes, report.slot_bytes, report.batch_bytes, report.ahead_bytes,
+      report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes(), without_limit);
 }
 
 }  // namespace meshwork

@@ -172,8 +172,7 @@ class Planner {
     plan.seconds.resize(static_cast<std::size_t>(mesh.size_over(plan.placing)));
     const auto each_part = [&](auto&& see) {
       for (std::size_t part = 0; part < plan.seconds.size(); ++part) {
-        see(plan.seconds[part],
-            mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part)));
+        see(plan.seconds[part], mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part)));
       }
     };
     for (int index = 0; index < operation_count(); ++index) {

@@ -14,9 +14,8 @@ LayoutMatch LayoutMap::match_of(const PathMap<Value>::Entry& entry) {
 
 void LayoutMap::insert(std::string key, TensorLayout layout, std::string origin, bool chosen) {
   const std::string what = fmt::format("layout of \"{}\"", key);
-  map_.insert(
-      std::move(key), {std::move(layout), chosen}, std::move(origin),
-      [&](const Value& value) { (void)meshwork::resolve(value.layout, mesh_, what); });
+  map_.insert(std::move(key), {std::move(layout), chosen}, std::move(origin),
+              [&](const Value& value) { (void)meshwork::resolve(value.layout, mesh_, what); });
 }
 
 void LayoutMap::erase(std::string_view key) {

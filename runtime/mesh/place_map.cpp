@@ -20,9 +20,10 @@ void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string
                     fail("{}: the axis \"{}\" is named twice", what, place.axis);
                   }
                   if (place.first < 0 || place.last.value_or(place.first) < place.first) {
-                    fail("{}: expected a coordinate of the axis \"{}\" from 0 on, or the first and "
-                         "the last of several",
-                         what, place.axis);
+                    fail(
+                        "{}: expected a coordinate of the axis \"{}\" from 0 on, or the first and "
+                        "the last of several",
+                        what, place.axis);
                   }
                 }
                 if (all.empty()) fail("{}: expected an axis and a coordinate", what);

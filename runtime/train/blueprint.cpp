@@ -105,9 +105,10 @@ void Blueprint::place(const PlaceMap& places) {
   for (const UnmatchedKey& key : places.unmatched(paths)) add(key.message);
   for (const Axis axis : spread.placing) {
     if (spread.batch_axis == axis) {
-      add(fmt::format("the axis \"{}\" places layers and splits batches; `batch_axis` names another, "
-                      "or ~ for none",
-                      mesh.name(axis)));
+      add(fmt::format(
+          "the axis \"{}\" places layers and splits batches; `batch_axis` names another, "
+          "or ~ for none",
+          mesh.name(axis)));
     }
     for (const auto& [tensor, closed] : spread.closed) {
       if (closed.layout.dimension_of(axis) < 0) continue;

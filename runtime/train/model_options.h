@@ -148,7 +148,8 @@ void describe_data_section(FitOptions& options, Visitor& option) {
 /// The section `pipeline`, of which C++ says the same to fit.
 template <class Visitor>
 void describe_pipeline(StepWalk& walk, Visitor& option) {
-  option.about("how the stages of a model, at the coordinates of an axis, walk through micro-batches");
+  option.about(
+      "how the stages of a model, at the coordinates of an axis, walk through micro-batches");
   option("axis", walk.stages, "the axis in `place` whose coordinates are the stages, in order");
   option.choice("schedule", walk.schedule,
                 {{"1f1b", "1f1b"}, {"gpipe", "gpipe"}, {"in_turn", "in_turn"}},

@@ -151,7 +151,8 @@ void from_config(const ConfigNode& node, WrittenPlaces& places) {
   ConfigErrors errors;
   for (const ConfigEntry& entry : node.entries()) {
     errors.check([&] {
-      WrittenPlaces::Entry& written = places.entries.emplace_back(WrittenPlaces::Entry{{}, entry.key});
+      WrittenPlaces::Entry& written =
+          places.entries.emplace_back(WrittenPlaces::Entry{{}, entry.key});
       for (const ConfigEntry& axis : entry.value.entries()) {
         PlacedAt at{axis.name};
         if (axis.value.is_sequence()) {

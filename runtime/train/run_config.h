@@ -117,7 +117,7 @@ void describe(WrittenSpread& spread, Visitor& option) {
   option("place", spread.place,
          "where layers and blocks run: coordinates of axes that split the model itself");
   WrittenBatchAxis batch_axis{spread.distribution.batch_axis};
-  option("batch_axis", batch_axis, 
+  option("batch_axis", batch_axis,
          "the axis that splits batches; default: the first that places nothing; ~: none");
   spread.distribution.batch_axis = batch_axis.name;
   describe(spread.distribution, option);

@@ -180,7 +180,8 @@ Network gpt(std::int64_t batch, const Transformer& of) {
 
 // Of equal work, as kernels of a row and of a column are.
 SymbolicTensor towers(const SymbolicTensor& input) {
-  const auto images = Rescaling({.scale = 1.0 / 255})(Reshape({.target_shape = {28, 28, 1}})(input));
+  const auto images =
+      Rescaling({.scale = 1.0 / 255})(Reshape({.target_shape = {28, 28, 1}})(input));
   std::vector<SymbolicTensor> sides;
   for (const bool row : {true, false}) {
     const auto convolution = [&](const std::string& name) {
@@ -283,8 +284,8 @@ Distribution spread(DeviceMesh& mesh, const std::string& how, int depth) {
     return ModelParallel(mesh, layouts);
   }
   if (how == "towers") {
-    return ModelParallel(mesh, layouts, {.places = {{"row.*", {{"ranks", 0}}},
-                                                    {"column.*", {{"ranks", 1}}}}});
+    return ModelParallel(mesh, layouts,
+                         {.places = {{"row.*", {{"ranks", 0}}}, {"column.*", {{"ranks", 1}}}}});
   }
   if (how == "parts") {
     return DataParallel(mesh, {.batch_axis = ""});

@@ -93,7 +93,8 @@ TEST_CASE("a started reduction keeps its place among other collectives on all ra
   CHECK(subject.others_than(ranks(), memory) == 0);
 }
 
-TEST_CASE("a started exchange takes what kernels wrote, and kernels behind it see what it brought") {
+TEST_CASE(
+    "a started exchange takes what kernels wrote, and kernels behind it see what it brought") {
   Subject subject(GENERATE(false, true));
   const Communicator world = Communicator::world();
   if (world.size() == 1) return;

@@ -150,8 +150,8 @@ inline RandomRun random_run(
     if (!places.empty() && places_draws.one_in(3)) continue;
     const std::int64_t first = places_draws.from(0, parts - 1);
     const std::int64_t last = places_draws.one_in(4) ? places_draws.from(first, parts - 1) : first;
-    places += fmt::format("  {}: {{part: [{}, {}]}}\n",
-                          path.substr(0, path.size() - output.size()), first, last);
+    places += fmt::format("  {}: {{part: [{}, {}]}}\n", path.substr(0, path.size() - output.size()),
+                          first, last);
   }
   if (!places.empty()) {
     spread += "place:\n" + places;

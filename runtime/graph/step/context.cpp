@@ -161,9 +161,8 @@ void StepContext::cross(const Crossing& crossing, TensorId id, std::int64_t coun
                         const std::string& what) {
   CollectiveUse use = use_over(crossing.axes, count, what);
   use.name = "send";
-  builder.emit(
-      collectives.book(use, exchange_of(crossing, id, graph.tensors[id].type, count)),
-      {at, at}, what);
+  builder.emit(collectives.book(use, exchange_of(crossing, id, graph.tensors[id].type, count)),
+               {at, at}, what);
 }
 
 StepContext::Message StepContext::start_crossing(const Crossing& crossing, TensorId id,
@@ -171,8 +170,8 @@ StepContext::Message StepContext::start_crossing(const Crossing& crossing, Tenso
                                                  const std::string& what) {
   CollectiveUse use = use_over(crossing.axes, count, what);
   use.name = "send";
-  auto [start, wait] = collectives.book_started(
-      use, exchange_of(crossing, id, graph.tensors[id].type, count));
+  auto [start, wait] =
+      collectives.book_started(use, exchange_of(crossing, id, graph.tensors[id].type, count));
   builder.emit(std::move(start), {at, at}, "start " + what);
   return {std::move(wait), at, "wait for " + what};
 }

@@ -252,7 +252,8 @@ Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> 
   }
   std::vector<Operand> operands;
   for (Contribution& part : parts) {
-    operands.push_back(step_.move(id, arrived(part), part.layout, settled, std::nullopt, what, true));
+    operands.push_back(
+        step_.move(id, arrived(part), part.layout, settled, std::nullopt, what, true));
   }
   const Operand sum =
       destination ? *destination : Operand(step_.builder.scratch(count * float32_bytes, what));

@@ -99,20 +99,20 @@ class StepGradients {
   /// Where it is, when it is there.
   Operand arrived(Contribution& contribution);
   std::vector<std::vector<Contribution>> contributions_;  // by tensor
-  std::vector<std::vector<BoxGradient>> boxes_;    // by tensor
-  std::vector<std::optional<Operand>> completed_;  // by tensor
-  std::vector<int> uses_left_;                     // by tensor: uses that have yet to contribute
+  std::vector<std::vector<BoxGradient>> boxes_;           // by tensor
+  std::vector<std::optional<Operand>> completed_;         // by tensor
+  std::vector<int> uses_left_;  // by tensor: uses that have yet to contribute
   std::vector<std::vector<std::pair<Places, int>>> uses_at_;  // the same by place, where it crosses
   std::vector<StepContext::Message> sent_;
-  std::vector<int> bucket_of_;                     // by variable, -1 for none
-  std::vector<int> left_in_bucket_;                // by bucket: variables, times micro-batches
+  std::vector<int> bucket_of_;       // by variable, -1 for none
+  std::vector<int> left_in_bucket_;  // by bucket: variables, times micro-batches
   using Waiting = StepContext::Message;
   /// A reduction was started, and is waited for.
   void go_on(std::optional<Waiting>& place, Waiting waiting);
   void wait_for(std::optional<Waiting>& place);
-  std::vector<std::optional<Waiting>> waiting_;   // by bucket
-  int under_way_ = 0;                             // of both
-  std::vector<std::optional<Waiting>> reducing_;  // by tensor
+  std::vector<std::optional<Waiting>> waiting_;                // by bucket
+  int under_way_ = 0;                                          // of both
+  std::vector<std::optional<Waiting>> reducing_;               // by tensor
   std::vector<std::vector<std::pair<Places, Operand>>> kept_;  // by tensor: sums that cross later
 };
 

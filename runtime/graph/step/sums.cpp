@@ -157,17 +157,13 @@ void StepSums::book_penalties() {
       continue;
     }
     const Regularizer& regularizer = variable.options.regularizer;
-    all.push_back({step_.value_of(span.variable), span.count, span.layout,
-                   regularizer.l1, regularizer.l2, variable.path});
+    all.push_back({step_.value_of(span.variable), span.count, span.layout, regularizer.l1,
+                   regularizer.l2, variable.path});
     if (regularizer.orthogonal != 0) {
       const Orthogonality of = book_orthogonality(step_, span);
       orthogonal_[span.variable] = of;
-      all.push_back({of.products,
-                     of.vectors * of.vectors,
-                     Layout{}.at(span.layout.places),
-                     factor_of_orthogonality(variable),
-                     0,
-                     variable.path});
+      all.push_back({of.products, of.vectors * of.vectors, Layout{}.at(span.layout.places),
+                     factor_of_orthogonality(variable), 0, variable.path});
     }
   }
   all.insert(all.end(), activity_.begin(), activity_.end());

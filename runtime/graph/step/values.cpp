@@ -157,8 +157,8 @@ void StepValues::add(TensorId id, const Layout& as_made, Operand value) {
 
 void StepValues::cross(TensorId id) {
   const PlannedTensor& tensor = step_.plan.tensors[id];
-  const Crossing crossing = crossing_of(tensor.layout.places, tensor.read_at, step_.plan.mesh,
-                                        step_.collectives.rank());
+  const Crossing crossing =
+      crossing_of(tensor.layout.places, tensor.read_at, step_.plan.mesh, step_.collectives.rank());
   if (!crossing.concerns_rank()) return;
   const Layout layout = tensor.layout.at();
   const std::int64_t count = step_.count(id, layout);

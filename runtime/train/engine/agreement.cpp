@@ -58,7 +58,8 @@ std::vector<std::string> sorted_lines(const std::vector<std::string>& texts) {
   std::vector<std::string> lines;
   for (const std::string& text : texts) {
     std::size_t begin = 0;
-    for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    for (std::size_t end = text.find('\n'); end != std::string::npos;
+         end = text.find('\n', begin)) {
       lines.push_back(text.substr(begin, end - begin));
       begin = end + 1;
     }
@@ -96,9 +97,8 @@ void agree_on_collectives(DeviceMesh& mesh, Transport& transport, const std::vec
   for (const CollectiveRecord& record : booked.records()) {
     const std::string entry = describe(record, shape);
     if (!record.axes.empty()) axes.insert(record.axes);
-    const bool between_parts = std::ranges::any_of(record.axes, [&](Axis axis) {
-      return std::ranges::find(placing, axis) != placing.end();
-    });
+    const bool between_parts = std::ranges::any_of(
+        record.axes, [&](Axis axis) { return std::ranges::find(placing, axis) != placing.end(); });
     if (!between_parts || (record.sends_to.empty() && record.receives_from.empty())) {
       (between_parts ? together : of_part).push_back(entry);
       continue;

@@ -25,8 +25,8 @@ static_assert(sizeof(StepScalars) % word_bytes == 0);
 // Lowers without a device or communicators, compares, and gives the specifications of the kernels.
 // Binding comes after: to split communicators is collective, so that ranks which disagree would
 // wait for each other there.
-std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request,
-                                                 DeviceMesh& mesh, Transport& transport) {
+std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request, DeviceMesh& mesh,
+                                                 Transport& transport) {
   LoweringRequest planned = request;
   planned.parameters = nullptr;
   std::vector<KernelSpec> specs;
@@ -34,9 +34,9 @@ std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request,
   const std::unique_ptr<MeshCollectives> collectives = plan_collectives(mesh.shape(), mesh.rank());
   // What is wrong with an operation, only the ranks find that run it.
   together(mesh.all(), [&] { (void)lower(planned, builder, *collectives); });
-  agree_on_collectives(
-      mesh, transport, request.plan->placing, *collectives,
-      fmt::format("the collectives of a step of {} rows ({})", request.rows, name_of(request.mode)));
+  agree_on_collectives(mesh, transport, request.plan->placing, *collectives,
+                       fmt::format("the collectives of a step of {} rows ({})", request.rows,
+                                   name_of(request.mode)));
   return specs;
 }
 
@@ -370,8 +370,8 @@ std::vector<float> Engine::gather(int index, int slot, std::optional<int> root) 
   const ParameterSpan& span = parameters_.form().spans[index];
   const Variable& variable = plan_.graph->variables[index];
   const Shape& shape = variable.options.shape;
-  const bool split = mesh_->shape().size_over(span.layout.splitting_axes()) > 1 ||
-                     !span.layout.places.empty();
+  const bool split =
+      mesh_->shape().size_over(span.layout.splitting_axes()) > 1 || !span.layout.places.empty();
   // Where all have it whole, each is the root of its own.
   const int first = split ? root.value_or(0) : root.value_or(static_cast<int>(mesh_->rank()));
   std::vector<float> whole;

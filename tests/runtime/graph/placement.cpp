@@ -16,8 +16,7 @@ using namespace meshwork::test;
 
 namespace {
 
-const Trained chain{.sample = {6},
-                    .build = [](SymbolicTensor x) {
+const Trained chain{.sample = {6}, .build = [](SymbolicTensor x) {
                       for (const std::string name : {"a", "b", "c"}) {
                         x = Dense({.name = name, .units = 6, .activation = Activation::relu})(x);
                       }
@@ -25,13 +24,13 @@ const Trained chain{.sample = {6},
                     }};
 
 // A trunk that two towers read, and their sum.
-const Trained towers{.sample = {6},
-                     .build = [](const SymbolicTensor& x) {
-                       const auto trunk = LayerNormalization({.name = "trunk"})(x);
-                       const auto left = Dense({.name = "left", .units = 5})(trunk);
-                       const auto right = Dense({.name = "right", .units = 5})(trunk);
-                       return Dense({.name = "last", .units = 4})(Add({.name = "sum"})({left, right}));
-                     }};
+const Trained towers{
+    .sample = {6}, .build = [](const SymbolicTensor& x) {
+      const auto trunk = LayerNormalization({.name = "trunk"})(x);
+      const auto left = Dense({.name = "left", .units = 5})(trunk);
+      const auto right = Dense({.name = "right", .units = 5})(trunk);
+      return Dense({.name = "last", .units = 4})(Add({.name = "sum"})({left, right}));
+    }};
 
 using Entries = std::map<std::string, std::vector<PlacedAt>>;
 
@@ -62,8 +61,8 @@ std::vector<std::string> messages(const Plan& plan, std::int64_t rank) {
   std::vector<std::string> all;
   for (const CollectiveRecord& record : report(plan, rank).collectives) {
     if (record.name != "send") continue;
-    all.push_back(fmt::format("{} {} {}", record.purpose.phase, record.purpose.what,
-                              record.bytes_sent));
+    all.push_back(
+        fmt::format("{} {} {}", record.purpose.phase, record.purpose.what, record.bytes_sent));
   }
   return all;
 }
@@ -112,9 +111,8 @@ TEST_CASE("variables of several places get the gradients of all, once a batch") 
   const MeshShape mesh = mesh_of({{"tower", 2}, {"data", 1}});
   const Plan plan = planned(towers, mesh, {{"left", {{"tower", 0}}}, {"right", {{"tower", 1}}}});
   const auto count = [&](const std::string& what, const StepWalk& walk) {
-    return std::ranges::count_if(report(plan, 0, walk).collectives, [&](const auto& record) {
-      return record.purpose.what == what;
-    });
+    return std::ranges::count_if(report(plan, 0, walk).collectives,
+                                 [&](const auto& record) { return record.purpose.what == what; });
   };
   // The trunk runs twice, so that its gradient comes from both towers to both.
   CHECK(count("trunk/output gradient", {}) == 2);
@@ -134,14 +132,14 @@ TEST_CASE("a rank that runs nothing of a part holds and computes nothing of it")
 
 TEST_CASE("1f1b holds the activations of as many micro-batches as there are stages") {
   const MeshShape mesh = mesh_of({{"stage", 4}, {"data", 1}});
-  const Trained deep{.sample = {64}, .build = [](SymbolicTensor x) {
-                       for (int i = 0; i < 16; ++i) {
-                         x = Dense({.name = fmt::format("d{}", i),
-                                    .units = 64,
-                                    .activation = Activation::relu})(x);
-                       }
-                       return Dense({.name = "last", .units = 4})(x);
-                     }};
+  const Trained deep{
+      .sample = {64}, .build = [](SymbolicTensor x) {
+        for (int i = 0; i < 16; ++i) {
+          x = Dense({.name = fmt::format("d{}", i), .units = 64, .activation = Activation::relu})(
+              x);
+        }
+        return Dense({.name = "last", .units = 4})(x);
+      }};
   Entries entries;
   for (int i = 0; i < 16; ++i) entries[fmt::format("d{}", i)] = {{"stage", i}};
   const Plan plan = planned(deep, mesh, entries, {}, 16);

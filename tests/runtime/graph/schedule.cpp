@@ -99,8 +99,8 @@ TEST_CASE("the longest stage decides how long a pipeline takes") {
 }
 
 TEST_CASE("a schedule that is not there is told, with the nearest") {
-  CHECK_THROWS_WITH(actions_of("1f2b", 2, 0, 2), Catch::Contains("\"1f2b\"") &&
-                                                     Catch::Contains("did you mean \"1f1b\"?"));
+  CHECK_THROWS_WITH(actions_of("1f2b", 2, 0, 2),
+                    Catch::Contains("\"1f2b\"") && Catch::Contains("did you mean \"1f1b\"?"));
 }
 
 }  // namespace meshwork::schedule_test

@@ -50,8 +50,7 @@ TEST_CASE("who holds the tensor receives nothing") {
 }
 
 TEST_CASE("of several places that hold it, the nearest lower one sends, else the lowest") {
-  CHECK(senders(at({1, 2}), {}) ==
-        Pairs{{0, 3}, {1, 4}, {2, 5}, {9, 6}, {10, 7}, {11, 8}});
+  CHECK(senders(at({1, 2}), {}) == Pairs{{0, 3}, {1, 4}, {2, 5}, {9, 6}, {10, 7}, {11, 8}});
 }
 
 TEST_CASE("places on two axes are one crossing") {

@@ -29,10 +29,8 @@ TEST_CASE("a layer is where its key says, an exact one first, or where the block
 }
 
 TEST_CASE("on an axis of fewer ranks than places, these are in runs; on one of one, nowhere") {
-  const std::map<std::string, std::vector<PlacedAt>> four{{"a", {{"stage", 0}}},
-                                                          {"b", {{"stage", 1}}},
-                                                          {"c", {{"stage", 2}}},
-                                                          {"d", {{"stage", 3}}}};
+  const std::map<std::string, std::vector<PlacedAt>> four{
+      {"a", {{"stage", 0}}}, {"b", {{"stage", 1}}}, {"c", {{"stage", 2}}}, {"d", {{"stage", 3}}}};
   const auto places_on = [&](std::int64_t size) {
     const PlaceMap map = map_of(four, MeshShape({{"stage", size}}, size));
     std::vector<std::int64_t> all;

@@ -104,34 +104,36 @@ SymbolicTensor towers(const SymbolicTensor& input) {
   return Dense({.name = "classes", .units = classes})(Flatten()(both));
 }
 
-const std::vector<Network> networks{
-    {"dense",
-     {5, 3},
-     ElementType::float32,
-     1,
-     dense,
-     {{"d1", {{"stage", 0}}}, {"drop", {{"stage", 1}}}, {"d2", {{"stage", 2}}}, {"d3", {{"stage", 3}}}},
-     {{"d1/kernel", {{}, "model"}}, {"d2/kernel", {"model", {}}}}},
-    {"gpt",
-     {9},
-     ElementType::int32,
-     9,
-     gpt,
-     {{"both", {{"stage", 0}}},
-      {".*_a", {{"stage", 1}}},
-      {"(norm|attention|mid)_b", {{"stage", 2}}},
-      {"(up|down|sum)_b", {{"stage", 3}}}},
-     {{"attention_.*/(query|key|value)/kernel", {{}, "model", {}}},
-      {"up_.*/kernel", {{}, "model"}},
-      {"down_.*/kernel", {"model", {}}}},
-     true},
-    {"towers",
-     {6, 5, 2},
-     ElementType::float32,
-     1,
-     towers,
-     {{"side1", {{"stage", 0}}}, {"side3", {{"stage", 1}}}},
-     {{"side3/conv/kernel", {{}, {}, {}, "model"}}}}};
+const std::vector<Network> networks{{"dense",
+                                     {5, 3},
+                                     ElementType::float32,
+                                     1,
+                                     dense,
+                                     {{"d1", {{"stage", 0}}},
+                                      {"drop", {{"stage", 1}}},
+                                      {"d2", {{"stage", 2}}},
+                                      {"d3", {{"stage", 3}}}},
+                                     {{"d1/kernel", {{}, "model"}}, {"d2/kernel", {"model", {}}}}},
+                                    {"gpt",
+                                     {9},
+                                     ElementType::int32,
+                                     9,
+                                     gpt,
+                                     {{"both", {{"stage", 0}}},
+                                      {".*_a", {{"stage", 1}}},
+                                      {"(norm|attention|mid)_b", {{"stage", 2}}},
+                                      {"(up|down|sum)_b", {{"stage", 3}}}},
+                                     {{"attention_.*/(query|key|value)/kernel", {{}, "model", {}}},
+                                      {"up_.*/kernel", {{}, "model"}},
+                                      {"down_.*/kernel", {"model", {}}}},
+                                     true},
+                                    {"towers",
+                                     {6, 5, 2},
+                                     ElementType::float32,
+                                     1,
+                                     towers,
+                                     {{"side1", {{"stage", 0}}}, {"side3", {{"stage", 1}}}},
+                                     {{"side3/conv/kernel", {{}, {}, {}, "model"}}}}};
 
 std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
   if (network.type == ElementType::float32) {
@@ -170,12 +172,11 @@ Outcome trained(const Network& network, Distribution distribution, const StepWal
                  .metrics = {SparseCategoricalAccuracy()},
                  .gradient_norm = norm});
   const auto data = samples(network, 55);
-  const History history =
-      model.fit(data, {.epochs = 2,
-                       .batch_size = 26,
-                       .validation = samples(network, 9),
-                       .verbose = Verbosity::silent,
-                       .walk = walk});
+  const History history = model.fit(data, {.epochs = 2,
+                                           .batch_size = 26,
+                                           .validation = samples(network, 9),
+                                           .verbose = Verbosity::silent,
+                                           .walk = walk});
   return {variables_of(model), history.history, model.predict(samples(network, 10))};
 }
 
@@ -252,8 +253,12 @@ SymbolicTensor limited(const SymbolicTensor& input) {
              .activation = Activation::gelu,
              .kernel_regularizer = {.orthogonal = 0.01f},
              .kernel_constraint = {.kind = ConstraintKind::max_norm, .maximum = 0.9}})(x);
-  x = Dense({.name = "d2", .units = 11, .kernel_constraint = {.kind = ConstraintKind::unit_norm, .minimum = 1, .maximum = 1}})(x);
-  return Dense({.name = "d3", .units = classes, .bias_constraint = {.kind = ConstraintKind::non_neg}})(x);
+  x = Dense({.name = "d2",
+             .units = 11,
+             .kernel_constraint = {.kind = ConstraintKind::unit_norm, .minimum = 1, .maximum = 1}})(
+      x);
+  return Dense(
+      {.name = "d3", .units = classes, .bias_constraint = {.kind = ConstraintKind::non_neg}})(x);
 }
 
 }  // namespace
