@@ -561,6 +561,24 @@ TEST_CASE("the plan for a device that is apart counts what waits for it there") 
                                   Catch::Contains("not included: kernel workspaces and tables"));
 }
 
+TEST_CASE("places are read, and what is wrong with them is told with its place") {
+  const std::string two = "{mesh: {stage: 2, data: 2}, place: ";
+  const auto spread = [&](const std::string& places) {
+    Catalog catalog;
+    return read_options<WrittenSpread>(parse_config(two + places + "}", "run.yaml"), catalog,
+                                       "configuration");
+  };
+  const WrittenSpread read = spread("{d: {stage: 1}, e: {stage: [0, 1]}}");
+  REQUIRE(read.place.entries.size() == 2);
+  CHECK(read.place.entries[0].places[0].first == 1);
+  CHECK_FALSE(read.place.entries[0].places[0].last);
+  CHECK(read.place.entries[1].places[0].last == 1);
+  CHECK_THROWS_WITH(spread("{d: {stage: -1}}"), Catch::Contains("run.yaml:1:48"));
+  CHECK_THROWS_WITH(spread("{d: {stage: [1, 0]}}"), Catch::Contains("at least 1"));
+  CHECK_THROWS_WITH(spread("{d: {stage: [0]}}"), Catch::Contains("the first and the last"));
+  CHECK_THROWS_WITH(spread("{d: 1}"), Catch::Contains("run.yaml:1:"));
+}
+
 TEST_CASE("what a configuration says of the spread is read and told by one description") {
   Catalog catalog;
   const auto spread = read_options<WrittenSpread>(
@@ -573,6 +591,7 @@ TEST_CASE("what a configuration says of the spread is read and told by one descr
   CHECK(settings_of(spread) == Settings{{"mesh", "{data: 2, model: -1}"},
                                         {"distribution", "DataParallel"},
                                         {"layout", "{d/kernel}"},
+                                        {"place", "{}"},
                                         {"batch_axis", "~"},
                                         {"unmatched_layouts", "error"}});
 }
