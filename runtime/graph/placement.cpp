@@ -12,14 +12,91 @@ namespace {
 
 using Coordinates = std::vector<std::int64_t>;
 
+// What layers take in a step, by operation: that of the whole layer, at its first operation.
+std::vector<double> seconds_of_layers(const PlanRequest& request) {
+  // A variable and its slots are read and written.
+  constexpr double bytes_of_update = 24;
+  const Graph& graph = *request.graph;
+  std::vector<double> seconds(graph.operations.size(), 0);
+  std::vector<bool> counted(graph.tensors.size(), false);
+  std::size_t first = 0;
+  for (std::size_t o = 0; o < seconds.size(); ++o) {
+    const GraphOperation& operation = graph.operations[o];
+    if (operation.layer < 0) continue;  // of a loss, which follows
+    if (o == 0 || operation.layer != graph.operations[o - 1].layer) first = o;
+    std::vector<Shape> inputs;
+    for (const TensorId input : operation.inputs) {
+      inputs.push_back(graph.shape_of(input, request.rows));
+      if (graph.tensors[input].variable < 0 || counted[input]) continue;
+      counted[input] = true;
+      seconds[first] += bytes_of_update * static_cast<double>(element_count(inputs.back())) /
+                        request.costs.bytes_per_second;
+    }
+    // Forward, and a gradient for each of two factors.
+    seconds[first] +=
+        3 * operation.operation->flops(inputs, graph.shape_of(operation.output, request.rows)) /
+        request.costs.flops_per_second;
+  }
+  return seconds;
+}
+
+// How many runs there are if none takes longer than `most`.
+std::int64_t runs_within(double most, const std::vector<double>& seconds) {
+  std::int64_t runs = 1;
+  double run = 0;
+  for (const double own : seconds) {
+    if (run > 0 && run + own > most) {
+      ++runs;
+      run = 0;
+    }
+    run += own;
+  }
+  return runs;
+}
+
+// By operation: its stage. Each of `stages` is a run of layers, the longest as short as can be.
+std::vector<std::int64_t> balanced_stages(const PlanRequest& request, std::int64_t stages) {
+  const std::vector<double> seconds = seconds_of_layers(request);
+  double low = 0, high = 0;
+  for (const double own : seconds) {
+    low = std::max(low, own);
+    high += own;
+  }
+  for (int step = 0; step < 60 && low < high; ++step) {
+    const double middle = low + (high - low) / 2;
+    (runs_within(middle, seconds) <= stages ? high : low) = middle;
+  }
+  std::vector<std::int64_t> all;
+  std::int64_t stage = 0;
+  double run = 0;
+  auto layers_left = std::ranges::count_if(seconds, [](double own) { return own > 0; });
+  for (const double own : seconds) {
+    // No stage stays empty while a later one could have a layer.
+    const bool last_chance = own > 0 && layers_left <= stages - 1 - stage;
+    if (run > 0 && stage + 1 < stages && (run + own > high || last_chance)) {
+      ++stage;
+      run = 0;
+    }
+    if (own > 0) --layers_left;
+    run += own;
+    all.push_back(stage);
+  }
+  return all;
+}
+
 // Where operations are on one axis; nothing for those of which that is not known.
 class OnAxis {
  public:
   OnAxis(const PlanRequest& request, Axis axis) : graph_(*request.graph) {
     const auto everywhere = static_cast<std::size_t>(request.mesh.size(axis));
+    const std::vector<std::int64_t> stages = request.balanced == axis
+                                                 ? balanced_stages(request, request.mesh.size(axis))
+                                                 : std::vector<std::int64_t>();
     for (const GraphOperation& operation : graph_.operations) {
       std::optional<Coordinates>& at = at_.emplace_back();
-      if (operation.layer >= 0) {
+      if (operation.layer >= 0 && request.balanced == axis) {
+        at = Coordinates{stages[at_.size() - 1]};
+      } else if (operation.layer >= 0) {
         const auto placed = request.placed.find(graph_.layers[operation.layer].path);
         if (placed != request.placed.end()) at = coordinates(placed->second, axis);
       }

@@ -9,6 +9,10 @@
 // such as a preparation of the data, follows what reads it, to all places that need it. What is left
 // runs everywhere.
 //
+// Over an axis that is *balanced* the planner places all layers: in their order, a run of them at each
+// coordinate, so that the longest takes as short as can be. What a layer takes is its arithmetic and
+// the update of its variables.
+//
 // From this follows where tensors are *held*: a value where it is made; variables, inputs and targets
 // where they are used. A variable that is used at several places is held at each of them. Where an
 // operation reads a value that is held elsewhere, that crosses (runtime/mesh/crossing.h), once for all

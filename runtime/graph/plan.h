@@ -91,6 +91,8 @@ struct PlanRequest {
   /// The axes that place parts of the model, ascending, and what is placed, by the path of its layer.
   std::vector<Axis> placing = {};
   std::map<std::string, Places> placed = {};
+  /// One of them, over which layers are balanced.
+  std::optional<Axis> balanced = {};
 };
 
 /// Which axes split each letter; letters without axes are absent.

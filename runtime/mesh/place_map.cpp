@@ -30,8 +30,18 @@ void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string
               });
 }
 
+void PlaceMap::balance_over(const std::string& axis) {
+  const Axis over = mesh_.axis(axis);
+  if (std::ranges::binary_search(axes(), over)) {
+    fail("layers are placed on the axis \"{}\", and are to be balanced over it; do one of the two",
+         axis);
+  }
+  balanced_ = over;
+}
+
 std::vector<Axis> PlaceMap::axes() const {
   std::set<Axis> axes;
+  if (balanced_) axes.insert(*balanced_);
   for (const auto& entry : map_.entries()) {
     for (const PlacedAt& place : entry.value) axes.insert(mesh_.axis(place.axis));
   }

@@ -10,6 +10,9 @@
 // Coordinates count from 0. If they go beyond an axis, it has the places that they name in as many
 // consecutive runs, as equal as can be: of four stages, an axis of two has two at each coordinate, and
 // one of a single rank all. So the same map is for meshes of any size.
+//
+// Or layers are *balanced* over an axis: the planner cuts the model into stages that take about equally
+// long (graph/placement.h).
 #pragma once
 
 #include <cstdint>
@@ -36,7 +39,10 @@ class PlaceMap {
   /// Adds a key. Throws `Error`: a key that is empty, malformed or there already, an axis that the
   /// mesh lacks or that is named twice, a coordinate below 0, a range that ends before it begins.
   void insert(std::string key, std::vector<PlacedAt> places, std::string origin = "");
-  [[nodiscard]] bool empty() const { return map_.entries().empty(); }
+  /// Lets the planner place layers over `axis`, on which no key does. Throws `Error` for an axis that
+  /// the mesh lacks, or that places layers already.
+  void balance_over(const std::string& axis);
+  [[nodiscard]] std::optional<Axis> balanced() const { return balanced_; }
   [[nodiscard]] const MeshShape& mesh() const { return mesh_; }
 
   /// The axes that place something, ascending.
@@ -55,6 +61,7 @@ class PlaceMap {
   [[nodiscard]] std::int64_t places_on(const std::string& axis) const;
 
   MeshShape mesh_;
+  std::optional<Axis> balanced_;
   PathMap<std::vector<PlacedAt>> map_{"place key"};
 };
 

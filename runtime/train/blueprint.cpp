@@ -86,6 +86,7 @@ std::vector<OutputTraining> training_of_outputs(const CompileOptions& options, c
 void Blueprint::place(const PlaceMap& places) {
   const MeshShape& mesh = spread.mesh;
   spread.placing = places.axes();
+  spread.balanced = places.balanced();
   std::string messages;
   const auto add = [&](const std::string& message) {
     messages += (messages.empty() ? "" : "\n") + message;

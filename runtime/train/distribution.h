@@ -27,6 +27,8 @@ struct DistributionOptions {
   UnmatchedLayouts unmatched_layouts = UnmatchedLayouts::error;
   /// Where layers and blocks are, by path or pattern: {{"decoder/.*", {{"stage", 1}}}}.
   std::map<std::string, std::vector<PlacedAt>> places = {};
+  /// An axis over which the planner places layers; "": none.
+  std::string balanced_axis = "";
 };
 
 /// The mesh must outlive every model that is spread over it.

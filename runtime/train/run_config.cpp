@@ -148,6 +148,8 @@ void from_config(const ConfigNode& node, WrittenLayouts& layouts) {
 }
 
 void from_config(const ConfigNode& node, WrittenPlaces& places) {
+  places.balanced = node.is_scalar() && node.as<std::string>() == "auto";
+  if (places.balanced) return;
   ConfigErrors errors;
   for (const ConfigEntry& entry : node.entries()) {
     errors.check([&] {
@@ -198,6 +200,7 @@ std::string to_text(const WrittenLayouts& layouts) {
 
 std::string to_text(const WrittenPlaces& places) {
   std::string text;
+  if (places.balanced) return "auto";
   for (const WrittenPlaces::Entry& entry : places.entries) {
     text += (text.empty() ? "" : ", ") + entry.key.as<std::string>();
   }
@@ -429,6 +432,16 @@ PlaceMap RunConfig::places(const MeshShape& mesh) const {
     });
   }
   errors.raise();
+  if (spread_.place.balanced) {
+    ConfigReader document(document_);
+    if (fit_.walk.stages.empty()) {
+      document.section("place").fail(
+          "`auto` places layers over the axis of a pipeline; say which: "
+          "pipeline: {{axis: {}}}",
+          mesh.name(0));
+    }
+    document.section("pipeline").located([&] { map.balance_over(fit_.walk.stages); });
+  }
   return map;
 }
 

@@ -10,7 +10,8 @@
 //     mesh: {data: 2, model: 4}        # -1: all remaining ranks; default {data: -1}
 //     distribution: MegatronLayout     # what lays out what `layout` does not name (strategies/)
 //     layout: {d1/kernel: [~, model]}  # path or pattern: for each dimension the axes that split it
-//     place: {decoder: {stage: 1}}     # layers and blocks at coordinates of axes (graph/placement.h)
+//     place: {decoder: {stage: 1}}     # layers and blocks at coordinates of axes (graph/placement.h);
+//                                      # auto: in stages that take equally long
 //     pipeline: {axis: stage}          # how stages walk through micro-batches (graph/schedule.h)
 //     batch_axis: data                 # default: the mesh's first that places nothing; ~: none
 //     unmatched_layouts: error         # warn
@@ -82,12 +83,13 @@ struct WrittenLayouts {
 };
 struct WrittenPlaces {
   static constexpr const char* expected =
-      "a map of layers and blocks to coordinates, such as {decoder/.*: {stage: 1}}";
+      "auto, or a map of layers and blocks to coordinates, such as {decoder/.*: {stage: 1}}";
   struct Entry {
     std::vector<PlacedAt> places;
     ConfigNode key;
   };
   std::vector<Entry> entries;
+  bool balanced = false;  // auto: over the axis of the pipeline
 };
 struct WrittenBatchAxis {
   static constexpr const char* expected = "an axis of the mesh, or ~";
@@ -114,8 +116,10 @@ void describe(WrittenSpread& spread, Visitor& option) {
   option("mesh", spread.mesh, "how the ranks are arranged; -1: all remaining ranks");
   option("distribution", spread.strategy, "what lays out weights that `layout` does not name");
   option("layout", spread.layout, "how weights, outputs and inputs are split; ~: not split");
-  option("place", spread.place,
-         "where layers and blocks run: coordinates of axes that split the model itself");
+  option(
+      "place", spread.place,
+      "where layers and blocks run: coordinates of axes that split the model itself; auto: stages "
+      "of the pipeline that take equally long");
   WrittenBatchAxis batch_axis{spread.distribution.batch_axis};
   option("batch_axis", batch_axis,
          "the axis that splits batches; default: the first that places nothing; ~: none");

@@ -160,6 +160,37 @@ TEST_CASE("1f1b holds the activations of as many micro-batches as there are stag
   }
 }
 
+TEST_CASE("layers are balanced over an axis: in order, and none takes longer than it must") {
+  // Of 1, 1, 1, 3 and a little: three and three.
+  const Trained uneven{.sample = {32}, .build = [](SymbolicTensor x) {
+                         for (const std::string name : {"a", "b", "c"}) {
+                           x = Dense({.name = name, .units = 32})(x);
+                         }
+                         x = Dense({.name = "wide", .units = 96})(x);
+                         return Dense({.name = "last", .units = 4})(x);
+                       }};
+  for (const std::int64_t stages : {1, 2, 5}) {
+    const MeshShape mesh = mesh_of({{"stage", stages}, {"data", 1}});
+    PlaceMap places(mesh);
+    places.balance_over("stage");
+    TrainedBlueprint of = blueprint_of(uneven, mesh, {}, "data");
+    of.blueprint.place(places);
+    of.blueprint.draw(of.data, 8);
+    const Plan& plan = of.blueprint.planned->plan;
+    CHECK_NOTHROW(check_stages(plan, {.stages = "stage"}));
+    if (stages == 1) CHECK(plan.placing.empty());
+    if (stages == 2) {
+      CHECK(held(plan, "c/kernel") == "stage=0");
+      CHECK(held(plan, "wide/kernel") == "stage=1");
+      CHECK(held(plan, "last/kernel") == "stage=1");
+    }
+    if (stages == 5) CHECK(held(plan, "last/kernel") == "stage=4");
+  }
+  PlaceMap both(mesh_of({{"stage", 2}}));
+  both.insert("a", {{"stage", 0}});
+  CHECK_THROWS_WITH(both.balance_over("stage"), Catch::Contains("do one of the two"));
+}
+
 TEST_CASE("a pipeline whose values go back, or on an axis without stages, is refused") {
   const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 2}});
   const Plan back = planned(chain, mesh, {{"a", {{"stage", 1}}}, {"c", {{"stage", 0}}}});
