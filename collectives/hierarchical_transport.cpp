@@ -63,11 +63,13 @@ class HierarchicalTransport final : public Transport {
   }
 
   void advance() override {
-    if (progress_ == Progress::none) return;
+    if (!wants_advancing()) return;
     shared_->advance();
     mpi_->advance();
   }
-  [[nodiscard]] bool wants_advancing() const override { return progress_ != Progress::none; }
+  [[nodiscard]] bool wants_advancing() const override {
+    return progress_ != Progress::none || shared_->wants_advancing() || mpi_->wants_advancing();
+  }
 
   [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
                                          std::int64_t bytes) override {

@@ -210,9 +210,13 @@ class MpiTransport final : public Transport {
     reductions_.reserve(started.size());
   }
 
-  void advance() override { reductions_.advance(); }
+  void advance() override {
+    reductions_.advance();
+    // A look at one of them brings on all.
+    if (!under_way_.empty()) (void)under_way_.front()->is_complete();
+  }
   [[nodiscard]] bool wants_advancing() const override {
-    return nodes_ != nullptr && reductions_.progress() == Progress::polls;
+    return startable_ > 0 || (nodes_ != nullptr && reductions_.progress() == Progress::polls);
   }
 
  protected:
@@ -230,7 +234,7 @@ class MpiTransport final : public Transport {
             if (use == Use::started) return started(communicator, on, one);
           }
           if constexpr (std::is_same_v<std::decay_t<decltype(one)>, Exchange>) {
-            if (use == Use::started) return std::make_unique<StartedMessages>(on, one);
+            if (use == Use::started) return std::make_unique<StartedMessages>(*this, on, one);
           }
           return at_once(on, one);
         },
@@ -423,13 +427,23 @@ class MpiTransport final : public Transport {
   /// The same, on their way until they are waited for.
   class StartedMessages final : public CompiledCollective {
    public:
-    StartedMessages(const On& on, const Exchange& what)
-        : on_(on), messages_(what.sends, what.receives, what.channel) {}
-    void start(const void* send, void* receive) override { messages_.start(on_, send, receive); }
-    void wait() override { messages_.wait(); }
+    StartedMessages(MpiTransport& transport, const On& on, const Exchange& what)
+        : transport_(transport), on_(on), messages_(what.sends, what.receives, what.channel) {
+      transport_.under_way_.reserve(++transport_.startable_);
+    }
+    ~StartedMessages() override { --transport_.startable_; }
+    void start(const void* send, void* receive) override {
+      messages_.start(on_, send, receive);
+      transport_.under_way_.push_back(this);
+    }
+    void wait() override {
+      messages_.wait();
+      std::erase(transport_.under_way_, this);
+    }
     [[nodiscard]] bool is_complete() const override { return messages_.are_there(); }
 
    private:
+    MpiTransport& transport_;
     On on_;
     Messages messages_;
   };
@@ -441,6 +455,8 @@ class MpiTransport final : public Transport {
   }
 
   Operations operations_;
+  std::vector<StartedMessages*> under_way_;
+  std::size_t startable_ = 0;  // that were compiled and may be in it
   std::int64_t largest_bytes_;
   std::shared_ptr<const Nodes> nodes_;
   MpiReductions reductions_;

@@ -56,7 +56,11 @@ class Implementation final : public SharedTransport {
   void follow_with(std::function<void()> action) override {
     agenda_->follow_with(std::move(action));
   }
-  void advance() override { agenda_->advance(); }
+  void advance() override {
+    agenda_->advance();
+    mpi_->advance();
+  }
+  [[nodiscard]] bool wants_advancing() const override { return mpi_->wants_advancing(); }
 
   [[nodiscard]] bool shares_memory() const override { return several_ranks_; }
 

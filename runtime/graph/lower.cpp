@@ -265,7 +265,7 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
       sums.settle();
     }
   }
-  for (MicroBatch& batch : batches) batch.values.wait_for_sent();
+  for (MicroBatch& batch : batches) batch.values.end_messages();
   gradients.wait_for_sent();
   if (request.mode == Mode::predict) return lowered;
   if (request.mode == Mode::train) {

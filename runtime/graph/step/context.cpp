@@ -173,11 +173,23 @@ StepContext::Message StepContext::start_crossing(const Crossing& crossing, Tenso
   auto [start, wait] =
       collectives.book_started(use, exchange_of(crossing, id, graph.tensors[id].type, count));
   builder.emit(std::move(start), {at, at}, "start " + what);
+  begun();
   return {std::move(wait), at, "wait for " + what};
 }
 
 void StepContext::wait_for(Message message) {
   builder.emit(std::move(message.wait), {message.at, message.at}, message.label);
+  ended();
+}
+
+void StepContext::begun() {
+  if (under_way_++ > 0) return;
+  builder.follow_kernels([&collectives = collectives] { return collectives.advance(); },
+                         "collectives on their way");
+}
+
+void StepContext::ended() {
+  if (--under_way_ == 0) builder.follow_kernels();
 }
 
 std::vector<Axis> StepContext::axes_of_trainable_variables() const {

@@ -108,6 +108,11 @@ class StepContext {
                                        Operand at, const std::string& what);
   void wait_for(Message message);
 
+  /// Something was started. Until as much has ended, what can be done for it without waiting is done
+  /// between kernels, where the transport has a use for that.
+  void begun();
+  void ended();
+
   /// A collective over `axes` on what has `global` elements on all ranks together.
   [[nodiscard]] CollectiveUse use_over(std::vector<Axis> axes, std::int64_t global,
                                        std::string what) const {
@@ -123,6 +128,8 @@ class StepContext {
  private:
   /// The group of a variable whose blocks are joined, or -1.
   [[nodiscard]] int joined_group(TensorId id) const;
+
+  int under_way_ = 0;
 };
 
 }  // namespace meshwork

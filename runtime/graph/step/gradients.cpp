@@ -310,18 +310,11 @@ void StepGradients::wait_for(int bucket) {
 
 void StepGradients::go_on(std::optional<Waiting>& place, Waiting waiting) {
   place = std::move(waiting);
-  if (under_way_++ == 0) {
-    step_.builder.follow_kernels(
-        [&collectives = step_.collectives] { return collectives.advance(); },
-        "gradients on their way");
-  }
+  step_.begun();
 }
 
 void StepGradients::wait_for(std::optional<Waiting>& place) {
   step_.wait_for(*std::exchange(place, std::nullopt));
-  if (--under_way_ == 0) {
-    step_.builder.follow_kernels();
-  }
 }
 
 }  // namespace meshwork

@@ -111,7 +111,6 @@ class StepGradients {
   void go_on(std::optional<Waiting>& place, Waiting waiting);
   void wait_for(std::optional<Waiting>& place);
   std::vector<std::optional<Waiting>> waiting_;                // by bucket
-  int under_way_ = 0;                                          // of both
   std::vector<std::optional<Waiting>> reducing_;               // by tensor
   std::vector<std::vector<std::pair<Places, Operand>>> kept_;  // by tensor: sums that cross later
 };

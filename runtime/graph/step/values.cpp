@@ -178,6 +178,12 @@ void StepValues::wait_for_sent() {
   sent_.clear();
 }
 
+void StepValues::end_messages() {
+  for (auto& [id, message] : arriving_) step_.wait_for(std::move(message));
+  arriving_.clear();
+  wait_for_sent();
+}
+
 void StepValues::update(TensorId id, const Layout& as_made, Operand value) {
   const Layout layout = as_made.at();
   available_[id].resize(1);

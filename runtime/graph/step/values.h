@@ -50,6 +50,8 @@ class StepValues {
   void cross(TensorId id);
   /// What was sent is there.
   void wait_for_sent();
+  /// The same, and what nobody has read here.
+  void end_messages();
 
   /// Takes `value`, in `layout`, for what tensor `id` is in every micro-batch.
   void share(TensorId id, const Layout& layout, Operand value) {
