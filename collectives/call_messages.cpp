@@ -229,11 +229,11 @@ void CallMessages::read_head(int rank, const std::byte* head, std::size_t length
 
 bool CallMessages::look(const std::function<void(CallMessage)>& deliver) {
   bool moved = false;
-  for (;;) {
-    int done = 0;
-    MPI_Status status;
-    check_mpi(MPI_Test(&receives_[next_receive_], &done, &status), "MPI_Test for calls");
-    if (done == 0) break;
+  // One at a time: it may be what somebody waits for, and each test has MPI look everywhere.
+  int done = 0;
+  MPI_Status status;
+  check_mpi(MPI_Test(&receives_[next_receive_], &done, &status), "MPI_Test for calls");
+  if (done != 0) {
     int length = 0;
     check_mpi(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count");
     const std::size_t index = next_receive_;

@@ -37,6 +37,7 @@ struct CallKind {
 constexpr std::size_t call_window =
     16;                                 // requests of a rank at another, unless functions made them
 constexpr Seconds longest_sleep{0.05};  // of the leader, if nobody rings
+constexpr int sleeps_before_trim = 20;  // a second without calls
 constexpr Seconds short_sleep{1e-3};    // the same while something is under way
 constexpr std::chrono::milliseconds standby_tick{1};      // of the standby
 constexpr std::chrono::milliseconds between_checks{100};  // of a wait: whether it is in vain
@@ -45,6 +46,7 @@ constexpr std::chrono::seconds thread_patience{
     1};  // for threads, where the service ends without the others
 constexpr std::chrono::milliseconds between_looks_at_the_end{20};
 constexpr int looks_between_clocks = 16;
+constexpr std::chrono::microseconds before_rings{20};
 constexpr std::int64_t no_thread = -1;
 
 Clock::duration duration_of(Seconds seconds) {
@@ -124,7 +126,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
     state.payload = {};
   }
   void progress();
-  void close(bool unwinds);
+  void close();
+  void abandon();
 
  private:
   /// Whom a call was made to, as long as there is no answer.
@@ -144,6 +147,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
   // ---- with the role ----
   bool look();
   void send_all();
+  void ring_callers();
   void deliver(CallMessage message);
   // ---- from any thread ----
   void flush();
@@ -160,7 +164,6 @@ class CallService : public std::enable_shared_from_this<CallService> {
   template <class Ready>
   bool wait(const Ready& ready, Clock::time_point until, const std::function<void()>& check,
             const std::function<std::string()>& doing);
-  void check_hosted();
   void expire(CallState& state);
   // ---- with the mutex ----
   void complete(CallState& state);
@@ -185,6 +188,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
   CallMessages messages_;
   MPI_Request end_ = MPI_REQUEST_NULL;  // all ranks have come to the end
   Clock::time_point rung_;              // who has to look for us to go on
+  std::vector<int> to_ring_;            // whose answers have been sent
+  Clock::time_point ring_at_;
 
   const int rank_, size_;
   std::atomic<std::int64_t> looks_{0};
@@ -206,7 +211,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
   std::vector<Window> windows_;  // by callee
   std::deque<CallMessage> to_send_, ready_;
   int sleepers_ = 0;  // in `answers_`
-  bool is_closed_ = false;
+  bool is_closed_ = false, has_ended_ = false;
   std::string broken_;   // by an error of MPI
   std::string running_;  // the function that has the turn, or had it last, and its caller
   Clock::time_point running_since_;
@@ -215,15 +220,45 @@ class CallService : public std::enable_shared_from_this<CallService> {
   std::map<std::int64_t, ServingThread> serving_;
   std::int64_t next_thread_ = 0;
   int standbys_ = 0;
+  int sleeps_ = 0;             // of the leader, since anything happened
   bool leader_looks_ = false;  // one of the lookers is the leader, whichever thread that is
   bool standby_ticks_ = false;
 };
 
 namespace {
 
+/// Between two looks that were in vain: pauses for a moment, and after some of them gives the
+/// processor away. How many these are is learned, as in shared_waiting.h.
+class LookPauses {
+ public:
+  void pause() {
+    if (++pauses_ < spins_) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#elif defined(__aarch64__)
+      __asm__ volatile("yield");
+#endif
+      return;
+    }
+    if (pauses_ == spins_) spins_ = std::max(spins_ / 2, fewest);
+    ::sched_yield();
+  }
+  /// A look was not in vain.
+  void end() {
+    if (pauses_ > 0 && pauses_ < spins_) spins_ = std::min(2 * spins_, most);
+    pauses_ = 0;
+  }
+
+ private:
+  static constexpr int fewest = 4, most = 256;
+  int pauses_ = 0;
+  int spins_ = most;
+};
+
 /// The service whose function this thread runs, and which thread of the service it is.
 thread_local CallService* serving_for = nullptr;
 thread_local std::int64_t serving_thread = no_thread;
+thread_local LookPauses pauses;  // of a thread that waits
 
 }  // namespace
 
@@ -358,9 +393,22 @@ void CallService::send_all() {
       --to_send_count_;
     }
     const int rank = message.rank;
+    const bool is_answer = message.kind != CallKind::request;
     messages_.send(std::move(message));
+    if (is_answer && lookers_.load() > 0) {
+      if (std::ranges::find(to_ring_, rank) == to_ring_.end()) to_ring_.push_back(rank);
+      ring_at_ = Clock::now() + before_rings;
+      if (lookers_.load() > 0) continue;
+    }
     bells_.ring(rank);
   }
+}
+
+/// Rings those to whom answers have gone, and who mostly look for them by now: one that has just
+/// called is about to wait.
+void CallService::ring_callers() {
+  for (const int rank : to_ring_) bells_.ring(rank);
+  to_ring_.clear();
 }
 
 bool CallService::look() {
@@ -371,6 +419,7 @@ bool CallService::look() {
     if (sends) send_all();
     const bool moved =
         messages_.look([this](CallMessage message) { deliver(std::move(message)); }) || sends;
+    if (!to_ring_.empty() && Clock::now() >= ring_at_) ring_callers();
     const bool under_way = messages_.is_under_way();
     under_way_.store(under_way, std::memory_order_relaxed);
     if (under_way) {
@@ -463,7 +512,9 @@ bool CallService::try_look(bool& moved) {
 /// The look that is due when this rank listens. Whether anything moved.
 bool CallService::look_last() {
   const std::scoped_lock role(role_);
-  return look();
+  const bool moved = look();
+  ring_callers();
+  return moved;
 }
 
 /// Whether there is something to do that waits for nobody.
@@ -492,17 +543,6 @@ void CallService::flush() {
     }
   } while (to_send_count_.load() > 0);
   if (!is_left || under_way_) wake_leader();
-}
-
-void CallService::check_hosted() {
-  Hosted* const hosted = Hosted::current();
-  if (hosted == nullptr) return;
-  try {
-    hosted->look();
-  } catch (const RanksParted&) {
-    hosted->leave_wait();
-    throw;
-  }
 }
 
 /// Returns true when `ready()`, or false at `until`. It looks, and sleeps where that is in vain for
@@ -551,11 +591,12 @@ bool CallService::wait(const Ready& ready, Clock::time_point until,
     if (looking.looks) static_cast<void>(try_look(moved));
     if (!has_threads_ && run_one()) moved = true;
     if (moved) {
+      pauses.end();
       if (has_threads_ && ready_count_.load(std::memory_order_relaxed) > 0) wake_leader();
       idle_since = {};
     }
     if (turn % looks_between_clocks != 0) {
-      if (!moved) ::sched_yield();
+      if (!moved) pauses.pause();
       continue;
     }
     const Clock::time_point now = Clock::now();
@@ -563,12 +604,13 @@ bool CallService::wait(const Ready& ready, Clock::time_point until,
     if (idle_since == Clock::time_point{}) idle_since = now;
     if (now - checked > between_checks) {
       checked = now;
-      check_hosted();
+      // What is left waiting is the service's own, so the job is not broken by it.
+      if (Hosted* const hosted = Hosted::current()) hosted->look();
       check();
       continue;
     }
     if (now - idle_since < duration_of(Seconds(options_.awake_seconds))) {
-      ::sched_yield();
+      pauses.pause();
       continue;
     }
     if (!activity && options_.trace != nullptr && std::this_thread::get_id() == owner_) {
@@ -757,9 +799,11 @@ void CallService::lead(std::int64_t me) {
     if (!is_asleep_) return;
     const std::scoped_lock lock(mutex_);
     is_asleep_ = false;
+    sleeps_ = 0;
     threads_.notify_all();
   };
   int idle_looks = 0;
+  LookPauses pauses;
   while (!ends_ && !is_broken_) {
     // One that has lost the lead in a function runs those that have come meanwhile.
     if (needs_leader() && ready_count_.load(std::memory_order_relaxed) > 0) {
@@ -778,13 +822,14 @@ void CallService::lead(std::int64_t me) {
       static_cast<void>(try_look(moved));
     }
     if (moved) {
+      pauses.end();
       wake_up();
       active = {};
       idle_looks = 0;
       continue;
     }
     if (++idle_looks % looks_between_clocks != 0) {
-      ::sched_yield();
+      pauses.pause();
       continue;
     }
     if (others_look) {
@@ -796,7 +841,7 @@ void CallService::lead(std::int64_t me) {
     const Clock::time_point now = Clock::now();
     if (active == Clock::time_point{}) active = now;
     if (now - active < awake) {
-      ::sched_yield();
+      pauses.pause();
       continue;
     }
     bool was_rung = false;
@@ -827,8 +872,8 @@ void CallService::doze(bool& was_rung) {
   if (!moved && !needs_leader()) {
     const bool under_way = under_way_;
     if (is_last && !under_way) {
-      messages_.memory().trim();
       is_asleep_ = true;
+      if (++sleeps_ == sleeps_before_trim) messages_.memory().trim();
     }
     bells_.sleep(heard, (under_way && is_last ? short_sleep : longest_sleep).count());
     was_rung = bells_.rings() != heard;
@@ -866,19 +911,22 @@ void CallService::stop_threads(bool unwinds) {
   serving_.clear();
 }
 
-void CallService::close(bool unwinds) {
+/// Ends the service without the other ranks.
+void CallService::abandon() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_closed_ = true;
+    if (std::exchange(has_ended_, true)) return;
+    end_all("the calls between ranks have ended");
+  }
+  stop_threads(true);
+}
+
+void CallService::close() {
   {
     const std::scoped_lock lock(mutex_);
     if (std::exchange(is_closed_, true)) return;
     is_open_ = true;
-  }
-  if (unwinds) {
-    {
-      const std::scoped_lock lock(mutex_);
-      end_all("the calls between ranks have ended");
-    }
-    stop_threads(true);
-    return;
   }
   const TracedCollective inside(TracePoint(options_.trace, "the end of calls between ranks"));
   const Clock::time_point start = Clock::now();
@@ -913,6 +961,7 @@ void CallService::close(bool unwinds) {
   stop_threads(false);
   const std::scoped_lock role(role_);
   messages_.finish();
+  has_ended_ = true;
 }
 
 // ---- the values ---------------------------------------------------------------------------------
@@ -954,13 +1003,14 @@ Calls::Calls(const Communicator& ranks, const CallsOptions& options)
 
 Calls::~Calls() {
   const Hosted* const hosted = Hosted::current();
-  const bool unwinds = std::uncaught_exceptions() > 0 || (hosted != nullptr && hosted->is_broken());
-  try {
-    service_->close(unwinds);
-  } catch (const std::exception& error) {
-    abort_or_break(message_of(error));
-    service_->close(true);
+  if (std::uncaught_exceptions() == 0 && (hosted == nullptr || !hosted->is_broken())) {
+    try {
+      service_->close();
+    } catch (const std::exception& error) {
+      abort_or_break(message_of(error));
+    }
   }
+  service_->abandon();
 }
 
 void Calls::define(std::string name, CallFunction function) {
@@ -981,7 +1031,7 @@ void Calls::progress() {
 }
 
 void Calls::close() {
-  service_->close(false);
+  service_->close();
 }
 
 bool Calls::has_threads() const {

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "collectives/call_messages.h"
+#include "collectives/hosted.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::calls_test {
@@ -446,6 +447,35 @@ TEST_CASE("an idle service sleeps, and a call wakes it") {
     CHECK(seconds[7] < 8e-3);
   }
   calls.close();
+}
+
+TEST_CASE("in a hosted job, who waits for an answer leaves when another rank fails") {
+  const Communicator world = Communicator::world();
+  const Progress progress = GENERATE(Progress::thread, Progress::polls);
+  Hosted hosted(world, false);
+  const int last = world.size() - 1;
+  const auto body = [&] {
+    Calls calls(world, {.progress = progress});
+    // The last rank never opens.
+    Answer answer = calls.call(last, "reverse", {.front = "abc"});
+    Answer large = calls.call(last, "same", {.blocks = {block_of(pattern(5'000'000, 3))}});
+    if (world.rank() == last) fail("no such file");
+    static_cast<void>(answer.get());
+  };
+  std::string thrown;
+  try {
+    try {
+      body();
+    } catch (const RanksParted& error) {
+      hosted.conclude(error.what(), false);
+    } catch (const Error& error) {
+      hosted.conclude(error.what(), true);
+    }
+  } catch (const Error& error) {
+    thrown = error.what();
+  }
+  CHECK(thrown == (last == 0 ? "no such file" : fmt::format("rank {}: no such file", last)));
+  CHECK_FALSE(hosted.is_broken());
 }
 
 TEST_CASE("memory of blocks is used again while calls are under way, and given back") {
