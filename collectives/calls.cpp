@@ -979,6 +979,10 @@ Answer::~Answer() {
   if (state_) service_->drop(*state_);
 }
 
+std::string Answer::function() const {
+  return state_ ? state_->name : "";
+}
+
 bool Answer::is_ready() const {
   if (!state_) return false;
   return service_->await_call(*state_, 0);

@@ -120,6 +120,8 @@ class Answer {
   Answer& operator=(const Answer&) = delete;
   ~Answer();
 
+  /// The name of the function that was called.
+  [[nodiscard]] std::string function() const;
   /// Whether `get` would not wait.
   [[nodiscard]] bool is_ready() const;
   /// Waits for at most `seconds`. Whether it is ready. Throws `RanksParted` where the job is over.
