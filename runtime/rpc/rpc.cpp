@@ -1,5 +1,7 @@
 #include "runtime/rpc/rpc.h"
 
+#include <mpi.h>
+
 #include <iostream>
 
 #include "collectives/hosted.h"
@@ -8,11 +10,13 @@
 namespace meshwork {
 
 Rpc::Rpc(const Communicator& ranks, const RpcOptions& options) : calls_(ranks, options) {
+  int level = MPI_THREAD_SINGLE;
+  check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
   const Hosted* const hosted = Hosted::current();
-  if (has_threads() || rank() != 0 || (hosted != nullptr && !hosted->prints())) return;
-  std::cerr << "calls between ranks go on only while a rank waits for an answer or says "
-               "rpc.progress(): threads do not bring them on, since this MPI gives less than "
-               "MPI_THREAD_MULTIPLE or MESHWORK_PROGRESS says so\n";
+  const bool prints = hosted == nullptr || hosted->prints();
+  if (level == MPI_THREAD_MULTIPLE || rank() != 0 || !prints) return;
+  std::cerr << "this MPI gives less than MPI_THREAD_MULTIPLE: calls between ranks go on only while "
+               "a rank waits for an answer or says rpc.progress()\n";
 }
 
 RpcReader rpc_result(Answer& answer) {
