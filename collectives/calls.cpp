@@ -18,6 +18,7 @@
 #include "collectives/call_bells.h"
 #include "collectives/call_messages.h"
 #include "collectives/hosted.h"
+#include "collectives/mpi_reductions.h"
 #include "collectives/nodes.h"
 #include "collectives/text_list.h"
 #include "collectives/thread_without_signals.h"
@@ -74,7 +75,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
       : options_(options),
         job_ranks_(job_ranks_of(ranks)),
         owner_(std::this_thread::get_id()),
-        has_threads_(settled(options.progress) == Progress::thread),
+        has_threads_(options.threads && settled(Progress::automatic) == Progress::thread),
         bells_(ranks),
         messages_(ranks),
         rank_(ranks.rank()),

@@ -57,7 +57,6 @@
 #include "collectives/call_payload.h"
 #include "collectives/communicator.h"
 #include "collectives/error.h"
-#include "collectives/mpi_reductions.h"
 #include "collectives/trace.h"
 
 namespace meshwork {
@@ -89,8 +88,9 @@ class UnknownFunction : public Error {
 struct CallsOptions {
   /// The time limit of a call that states none, in seconds; 0: there is none.
   double seconds = 0;
-  /// Who brings calls on: a thread, else (`polls`, `none`) the program's.
-  Progress progress = Progress::automatic;
+  /// Threads bring calls on, where MPI lets them and MESHWORK_PROGRESS does not say otherwise; else
+  /// the program's does.
+  bool threads = true;
   /// How long the service stays awake when there is nothing to do, in seconds.
   double awake_seconds = 2e-3;
   /// How long `close` waits for functions that still run here, in seconds.

@@ -1,4 +1,5 @@
 // meshwork train: fits the model, then evaluates it on the test data and predicts, where asked for.
+#include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "runtime/config/load.h"
 #include "runtime/config/text_table.h"
 #include "runtime/train/reporting/terminal.h"
+#include "runtime/train/roles/evaluate.h"
 
 namespace meshwork {
 namespace {
@@ -71,7 +73,9 @@ void add_checkpoint_overrides(CommandLine& line) {
 
 }  // namespace
 
-int train(Runtime& runtime, const CommandLine& given) {
+/// Trains on the ranks of `runtime`. `evaluator`, which may be null, evaluates the epochs.
+static int train_here(Runtime& runtime, const CommandLine& given, bool evaluates_elsewhere,
+                      const std::shared_ptr<EpochEvaluator>& evaluator) {
   CommandLine line = given;
   std::optional<Session> session;
   RunData data;
@@ -118,7 +122,9 @@ int train(Runtime& runtime, const CommandLine& given) {
   const int failed = runtime.attempt(1, [&] {
     FitOptions options = session->config().fit_options();
     options.stop_request = &runtime.stop_request();
-    options.validation = data.validation;
+    options.validation = evaluates_elsewhere ? nullptr : data.validation;
+    options.evaluates_elsewhere = evaluates_elsewhere;
+    options.evaluator = evaluator;
     options.validation_split = 0;  // done already
     const std::string summary = session->summary(data);
     if (runtime.is_root() && options.verbose != Verbosity::silent) {
@@ -164,6 +170,82 @@ int train(Runtime& runtime, const CommandLine& given) {
     return unsaved_status;
   }
   return failed != 0 ? failed : stopped;
+}
+
+namespace {
+
+constexpr const char* end_of_training = "end of training";
+
+// Trains on some of the ranks. What the others do is their role's, until training has ended.
+int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig& config,
+                     const std::vector<RoleRanks>& roles) {
+  const auto has = [&](const RoleRanks& role) {
+    return runtime.rank() >= role.first && runtime.rank() < role.first + role.count;
+  };
+  const auto own = std::find_if(roles.begin(), roles.end(), has);
+  const auto evaluators = std::find_if(roles.begin(), roles.end(), [](const RoleRanks& role) {
+    return role.name == evaluating_role;
+  });
+  Rpc rpc(runtime.world());
+  int status = 0;
+  {
+    Runtime part(runtime,
+                 runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
+    if (own->role == nullptr) {
+      rpc.open();
+      const bool evaluates_elsewhere = evaluators != roles.end();
+      std::shared_ptr<EpochEvaluator> evaluator;
+      if (evaluates_elsewhere && part.is_root()) {
+        evaluator = evaluator_at(rpc, static_cast<int>(evaluators->first),
+                                 config.options().watchdog_seconds);
+      }
+      status = train_here(part, line, evaluates_elsewhere, evaluator);
+      if (part.is_root()) {
+        for (const RoleRanks& role : roles) {
+          for (std::int64_t i = 0; role.role != nullptr && i < role.count; ++i) {
+            static_cast<void>(rpc.call(static_cast<int>(role.first + i), end_of_training));
+          }
+        }
+      }
+    } else {
+      (void)part.stop_request();  // those who train decide
+      RoleEnd end;
+      rpc.define(end_of_training, [&] { end.come(); });
+      RoleRun run{config, part.world(), rpc, end};
+      try {
+        own->role->run(run);
+      } catch (const std::exception& error) {
+        abort_job(1, fmt::format("role {}: {}", own->name, error.what()));
+      }
+      end.wait();
+      rpc.close();
+    }
+    if (own->role == nullptr) rpc.close();
+  }
+  int common = status;
+  check_mpi(MPI_Allreduce(&status, &common, 1, MPI_INT, MPI_MAX, runtime.world().native()),
+            "MPI_Allreduce");
+  return common;
+}
+
+}  // namespace
+
+int train(Runtime& runtime, const CommandLine& line) {
+  std::optional<RunConfig> config;
+  std::vector<RoleRanks> roles;
+  const int status = runtime.attempt(2, [&] {
+    bool has_roles = false;
+    together(runtime.world(), [&] {
+      const ConfigNode document = load_config(line.config, line.overrides);
+      has_roles = document.is_map() && document.find("roles").has_value();
+    });
+    if (!on_all(runtime.world(), has_roles)) return;
+    config.emplace(read_same_run(runtime.world(), line));
+    roles = config->roles().on(runtime.size());
+  });
+  if (status != 0) return status;
+  if (roles.empty()) return train_here(runtime, line, false, nullptr);
+  return train_with_roles(runtime, line, *config, roles);
 }
 
 }  // namespace meshwork

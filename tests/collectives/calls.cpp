@@ -82,12 +82,11 @@ CallPayload same(int /*caller*/, CallPayload payload) {
 
 /// Who brings calls on, and whether each rank is a node.
 struct Way {
-  Progress progress;
+  bool threads;
   bool apart;
 };
 Way any_way() {
-  return GENERATE(Way{Progress::thread, false}, Way{Progress::polls, false},
-                  Way{Progress::thread, true}, Way{Progress::polls, true});
+  return GENERATE(Way{true, false}, Way{false, false}, Way{true, true}, Way{false, true});
 }
 
 }  // namespace
@@ -96,8 +95,8 @@ TEST_CASE("a rank has the answers of all ranks, itself included") {
   const Communicator world = Communicator::world();
   const Way way = any_way();
   const Variable nodes("MESHWORK_RANKS_A_NODE", way.apart ? "1" : nullptr);
-  Calls calls(world, {.progress = way.progress});
-  CHECK(calls.has_threads() == (way.progress == Progress::thread));
+  Calls calls(world, {.threads = way.threads});
+  CHECK(calls.has_threads() == way.threads);
   calls.define("who", [&](int caller, CallPayload text) {
     return CallPayload{.front = fmt::format("{} of {} for {}", text.front, world.rank(), caller)};
   });
@@ -129,8 +128,8 @@ TEST_CASE("calls that come before a rank is open wait until it is") {
 
 TEST_CASE("payloads of any size arrive, in both directions") {
   const Communicator world = Communicator::world();
-  const Progress progress = GENERATE(Progress::thread, Progress::polls);
-  Calls calls(world, {.progress = progress});
+  const bool threads = GENERATE(true, false);
+  Calls calls(world, {.threads = threads});
   calls.define("same", same);
   calls.open();
   const int next = (world.rank() + 1) % world.size();
@@ -164,7 +163,7 @@ TEST_CASE("payloads of any size arrive, in both directions") {
 TEST_CASE("small calls pass a large one") {
   const Communicator world = Communicator::world();
   if (world.size() < 2) return;
-  Calls calls(world, {.progress = Progress::thread});
+  Calls calls(world, {.threads = true});
   calls.define("count", [](int, CallPayload payload) {
     return CallPayload{.front = std::to_string(values_of(payload.blocks.at(0)).size())};
   });
@@ -183,7 +182,7 @@ TEST_CASE("random calls between all ranks, nothing is lost and nothing is run tw
   const Communicator world = Communicator::world();
   const Way way = any_way();
   const Variable nodes("MESHWORK_RANKS_A_NODE", way.apart ? "1" : nullptr);
-  Calls calls(world, {.progress = way.progress});
+  Calls calls(world, {.threads = way.threads});
   std::vector<std::int64_t> runs(static_cast<std::size_t>(world.size()));
   calls.define("add", [&](int caller, CallPayload payload) {
     ++runs[static_cast<std::size_t>(caller)];  // functions run one at a time
@@ -219,8 +218,8 @@ TEST_CASE("random calls between all ranks, nothing is lost and nothing is run tw
 
 TEST_CASE("what a far function throws, the caller gets, and the service goes on") {
   const Communicator world = Communicator::world();
-  const Progress progress = GENERATE(Progress::thread, Progress::polls);
-  Calls calls(world, {.progress = progress});
+  const bool threads = GENERATE(true, false);
+  Calls calls(world, {.threads = threads});
   calls.define("throw", [&](int, CallPayload text) -> CallPayload {
     if (text.front == "7") throw 7;
     throw std::runtime_error(text.front + " is not enough");
@@ -278,8 +277,8 @@ TEST_CASE("a call that is not answered in time ends, and its late answer is drop
   const Communicator world = Communicator::world();
   const Way way = any_way();
   const Variable nodes("MESHWORK_RANKS_A_NODE", way.apart ? "1" : nullptr);
-  if (world.size() < 2 && way.progress == Progress::polls) return;  // it would wait for itself
-  Calls calls(world, {.progress = way.progress});
+  if (world.size() < 2 && !way.threads) return;  // it would wait for itself
+  Calls calls(world, {.threads = way.threads});
   std::atomic<bool> goes_on = false;
   calls.define("hang", [&](int, CallPayload text) {
     while (!goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -303,7 +302,7 @@ TEST_CASE("a call that is not answered in time ends, and its late answer is drop
     CHECK(calls.call(last, "reverse", {.front = "abc"}).get().front == "cba");
   }
   if (world.rank() == last && last > 0) {
-    if (way.progress == Progress::polls) {
+    if (!way.threads) {
       std::thread([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(500));
         goes_on = true;
@@ -320,8 +319,8 @@ TEST_CASE("a call that is not answered in time ends, and its late answer is drop
 
 TEST_CASE("functions that call each other in a circle do not block") {
   const Communicator world = Communicator::world();
-  const Progress progress = GENERATE(Progress::thread, Progress::polls);
-  Calls calls(world, {.progress = progress});
+  const bool threads = GENERATE(true, false);
+  Calls calls(world, {.threads = threads});
   std::atomic<int> running = 0;
   std::atomic<bool> overlapped = false;
   calls.define("down", [&](int, CallPayload payload) {
@@ -352,7 +351,7 @@ TEST_CASE("functions that call each other in a circle do not block") {
 TEST_CASE("a long function keeps nothing else of its rank from going on") {
   const Communicator world = Communicator::world();
   if (world.size() < 2) return;
-  Calls calls(world, {.progress = Progress::thread});
+  Calls calls(world, {.threads = true});
   std::atomic<bool> goes_on = false;
   calls.define("wait", [&](int, CallPayload text) {
     while (!goes_on) std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -396,7 +395,7 @@ TEST_CASE("an answer that nobody wants does no harm") {
 
 TEST_CASE("threads of the program call at once") {
   const Communicator world = Communicator::world();
-  Calls calls(world, {.progress = Progress::thread});
+  Calls calls(world, {.threads = true});
   calls.define("reverse", reversed);
   calls.open();
   std::atomic<int> right = 0;
@@ -420,7 +419,7 @@ TEST_CASE("an idle service sleeps, and a call wakes it") {
   const Communicator world = Communicator::world();
   const bool apart = GENERATE(false, true);
   const Variable nodes("MESHWORK_RANKS_A_NODE", apart ? "1" : nullptr);
-  Calls calls(world, {.progress = Progress::thread});
+  Calls calls(world, {.threads = true});
   calls.define("reverse", reversed);
   calls.open();
   check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
@@ -451,11 +450,11 @@ TEST_CASE("an idle service sleeps, and a call wakes it") {
 
 TEST_CASE("in a hosted job, who waits for an answer leaves when another rank fails") {
   const Communicator world = Communicator::world();
-  const Progress progress = GENERATE(Progress::thread, Progress::polls);
+  const bool threads = GENERATE(true, false);
   Hosted hosted(world, false);
   const int last = world.size() - 1;
   const auto body = [&] {
-    Calls calls(world, {.progress = progress});
+    Calls calls(world, {.threads = threads});
     // The last rank never opens.
     Answer answer = calls.call(last, "reverse", {.front = "abc"});
     Answer large = calls.call(last, "same", {.blocks = {block_of(pattern(5'000'000, 3))}});

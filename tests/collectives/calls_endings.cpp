@@ -28,9 +28,7 @@ void run(std::string way) {
   const bool is_watched = way == "watched" || way == "absent";
   Watchdog watchdog(world, {.seconds = is_watched ? 0.5 : 0});
   CollectiveTrace& trace = watchdog.trace();
-  Calls calls(world, {.progress = polls ? Progress::polls : Progress::automatic,
-                      .closing_seconds = 0.5,
-                      .trace = &trace});
+  Calls calls(world, {.threads = !polls, .closing_seconds = 0.5, .trace = &trace});
   const int last = world.size() - 1;
   calls.define("die", [](int, CallPayload) -> CallPayload {
     std::raise(SIGKILL);

@@ -32,6 +32,7 @@ class ModelTraining final : public Training {
     if (std::exchange(stale, false)) refresh(logs_);
     return logs_;
   }
+  bool evaluation_follows() const override { return awaits_evaluation; }
   const std::vector<std::string>& log_names() const override { return names; }
   std::optional<Better> better(const std::string& log_name) const override;
   double learning_rate() const override;
@@ -65,6 +66,7 @@ class ModelTraining final : public Training {
   Step* last_step = nullptr;           // of training
   std::function<void(Logs&)> refresh;  // writes the running means as they are
   bool stale = false;                  // the means have changed since they were written
+  bool awaits_evaluation = false;      // the epoch that ends is being evaluated elsewhere
   bool restored = false;               // a callback has restored weights
   bool averaged = false;               // weights and their running means have changed places
 

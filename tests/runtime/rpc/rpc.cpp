@@ -11,8 +11,8 @@ namespace meshwork::rpc_test {
 
 TEST_CASE("arguments and results of all types arrive") {
   const Communicator world = Communicator::world();
-  const Progress progress = GENERATE(Progress::thread, Progress::polls);
-  Rpc rpc(world, {.progress = progress});
+  const bool threads = GENERATE(true, false);
+  Rpc rpc(world, {.threads = threads});
   rpc.define("score", [](std::vector<float> batch) -> double {
     return std::accumulate(batch.begin(), batch.end(), 0.0);
   });
@@ -108,7 +108,7 @@ TEST_CASE("a name that is nearly right is answered with the right one") {
 
 TEST_CASE("limits of time, and errors of the far function, come through") {
   const Communicator world = Communicator::world();
-  Rpc rpc(world, {.seconds = 0.05, .progress = Progress::thread});
+  Rpc rpc(world, {.seconds = 0.05, .threads = true});
   rpc.define("sleep", [](double seconds) {
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     return seconds;
