@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "collectives/error.h"
@@ -16,6 +18,7 @@
 #include "runtime/config/text_table.h"
 #include "runtime/train/reporting/terminal.h"
 #include "runtime/train/roles/evaluate.h"
+#include "runtime/train/roles/feed.h"
 
 namespace meshwork {
 namespace {
@@ -71,11 +74,18 @@ void add_checkpoint_overrides(CommandLine& line) {
   }
 }
 
+// What ranks that do not train do for those that do.
+struct Helpers {
+  bool evaluate = false;
+  std::shared_ptr<EpochEvaluator> evaluator;  // on the root, if they evaluate
+  // The training data as they feed them; null: they do not.
+  std::function<std::shared_ptr<const Source>(std::shared_ptr<const Source>)> feed;
+};
+
 }  // namespace
 
-/// Trains on the ranks of `runtime`. `evaluator`, which may be null, evaluates the epochs.
-static int train_here(Runtime& runtime, const CommandLine& given, bool evaluates_elsewhere,
-                      const std::shared_ptr<EpochEvaluator>& evaluator) {
+// Trains on the ranks of `runtime`.
+static int train_here(Runtime& runtime, const CommandLine& given, const Helpers& helpers) {
   CommandLine line = given;
   std::optional<Session> session;
   RunData data;
@@ -93,6 +103,7 @@ static int train_here(Runtime& runtime, const CommandLine& given, bool evaluates
           line.config);
     }
     data = session->open_training();
+    if (helpers.feed && data.training) data.training = helpers.feed(data.training);
     session->examine(data.training, DataPart::train, Mode::train, data.validation.get());
     if (data.validation) {
       session->examine(data.validation, DataPart::validation, Mode::evaluate);
@@ -122,9 +133,9 @@ static int train_here(Runtime& runtime, const CommandLine& given, bool evaluates
   const int failed = runtime.attempt(1, [&] {
     FitOptions options = session->config().fit_options();
     options.stop_request = &runtime.stop_request();
-    options.validation = evaluates_elsewhere ? nullptr : data.validation;
-    options.evaluates_elsewhere = evaluates_elsewhere;
-    options.evaluator = evaluator;
+    options.validation = helpers.evaluate ? nullptr : data.validation;
+    options.evaluates_elsewhere = helpers.evaluate;
+    options.evaluator = helpers.evaluator;
     options.validation_split = 0;  // done already
     const std::string summary = session->summary(data);
     if (runtime.is_root() && options.verbose != Verbosity::silent) {
@@ -176,51 +187,62 @@ namespace {
 
 constexpr const char* end_of_training = "end of training";
 
+// What the roles of a run do for the ranks of `part`, which train.
+Helpers helpers_of(const std::vector<RoleRanks>& roles, Runtime& part, Rpc& rpc, double seconds) {
+  Helpers helpers;
+  for (const RoleRanks& role : roles) {
+    if (role.name == evaluating_role) {
+      helpers.evaluate = true;
+      if (part.is_root()) {
+        helpers.evaluator = evaluator_at(rpc, static_cast<int>(role.first), seconds);
+      }
+    } else if (role.name == feeding_role) {
+      const int feeder = static_cast<int>(role.first + part.rank() % role.count);
+      helpers.feed = [&rpc, feeder, seconds](std::shared_ptr<const Source> source) {
+        return fed_by(rpc, feeder, seconds, std::move(source));
+      };
+    }
+  }
+  return helpers;
+}
+
+// Does what this rank's role is, until training has ended.
+void play(const RoleRanks& own, const RunConfig& config, Runtime& part, Rpc& rpc) {
+  (void)part.stop_request();  // those who train decide
+  RoleEnd end;
+  rpc.define(end_of_training, [&] { end.come(); });
+  RoleRun run{config, part.world(), rpc, end};
+  try {
+    own.role->run(run);
+  } catch (const std::exception& error) {
+    abort_job(1, fmt::format("role {}: {}", own.name, error.what()));
+  }
+  end.wait();
+  rpc.close();
+}
+
 // Trains on some of the ranks. What the others do is their role's, until training has ended.
 int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig& config,
                      const std::vector<RoleRanks>& roles) {
-  const auto has = [&](const RoleRanks& role) {
+  const auto own = std::find_if(roles.begin(), roles.end(), [&](const RoleRanks& role) {
     return runtime.rank() >= role.first && runtime.rank() < role.first + role.count;
-  };
-  const auto own = std::find_if(roles.begin(), roles.end(), has);
-  const auto evaluators = std::find_if(roles.begin(), roles.end(), [](const RoleRanks& role) {
-    return role.name == evaluating_role;
   });
   Rpc rpc(runtime.world());
   int status = 0;
-  {
-    Runtime part(runtime,
-                 runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
-    if (own->role == nullptr) {
-      rpc.open();
-      const bool evaluates_elsewhere = evaluators != roles.end();
-      std::shared_ptr<EpochEvaluator> evaluator;
-      if (evaluates_elsewhere && part.is_root()) {
-        evaluator = evaluator_at(rpc, static_cast<int>(evaluators->first),
-                                 config.options().watchdog_seconds);
+  Runtime part(runtime,
+               runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
+  if (own->role != nullptr) {
+    play(*own, config, part, rpc);
+  } else {
+    rpc.open();
+    status =
+        train_here(part, line, helpers_of(roles, part, rpc, config.options().watchdog_seconds));
+    for (const RoleRanks& role : roles) {
+      for (std::int64_t i = 0; part.is_root() && role.role != nullptr && i < role.count; ++i) {
+        static_cast<void>(rpc.call(static_cast<int>(role.first + i), end_of_training));
       }
-      status = train_here(part, line, evaluates_elsewhere, evaluator);
-      if (part.is_root()) {
-        for (const RoleRanks& role : roles) {
-          for (std::int64_t i = 0; role.role != nullptr && i < role.count; ++i) {
-            static_cast<void>(rpc.call(static_cast<int>(role.first + i), end_of_training));
-          }
-        }
-      }
-    } else {
-      (void)part.stop_request();  // those who train decide
-      RoleEnd end;
-      rpc.define(end_of_training, [&] { end.come(); });
-      RoleRun run{config, part.world(), rpc, end};
-      try {
-        own->role->run(run);
-      } catch (const std::exception& error) {
-        abort_job(1, fmt::format("role {}: {}", own->name, error.what()));
-      }
-      end.wait();
-      rpc.close();
     }
-    if (own->role == nullptr) rpc.close();
+    rpc.close();
   }
   int common = status;
   check_mpi(MPI_Allreduce(&status, &common, 1, MPI_INT, MPI_MAX, runtime.world().native()),
@@ -244,7 +266,7 @@ int train(Runtime& runtime, const CommandLine& line) {
     roles = config->roles().on(runtime.size());
   });
   if (status != 0) return status;
-  if (roles.empty()) return train_here(runtime, line, false, nullptr);
+  if (roles.empty()) return train_here(runtime, line, {});
   return train_with_roles(runtime, line, *config, roles);
 }
 

@@ -41,11 +41,11 @@ log: {jsonl: log.jsonl}
 """
 
 
-def run(others, *settings, status=0):
+def run(others, *settings, status=0, roles="evaluate: {}"):
     """Runs with so many ranks besides those that train, and gives what it says."""
     command = [*launcher[:2], str(trainers + others), *launcher[3:], meshwork, "train", "run.yaml"]
     if others > 0:
-        command += ["--set", f"roles={{train: -1, evaluate: {others}}}"]
+        command += ["--set", f"roles={{train: -1, {roles.format(others)}}}"]
     for setting in settings:
         command += ["--set", setting]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -101,6 +101,14 @@ with open("log.jsonl", encoding="utf-8") as file:
     lines = file.read().splitlines()
 if len(lines) != 4 or not all('"val_mae"' in line and line.endswith("}") for line in lines):
     sys.exit(f"the lines of JSON are {lines}")
+
+# Feeders, alone and with an evaluator, before those that train.
+for feeders in (1, 2):
+    run(feeders, roles="feed: {}")
+    if log() != plain:
+        sys.exit(f"with {feeders} feeders, the log is {log()} instead of {plain}")
+run(3, roles="feed: 2, evaluate: 1")
+compare(log(), plain, "feeders and an evaluator")
 
 # Every second epoch.
 run(0, "fit.validation_freq=2")
