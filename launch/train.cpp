@@ -76,6 +76,7 @@ void add_checkpoint_overrides(CommandLine& line) {
 
 // What ranks that do not train do for those that do.
 struct Helpers {
+  Rpc* rpc = nullptr;  // between all ranks; null: all train
   bool evaluate = false;
   std::shared_ptr<EpochEvaluator> evaluator;  // on the root, if they evaluate
   // The training data as they feed them; null: they do not.
@@ -135,6 +136,7 @@ static int train_here(Runtime& runtime, const CommandLine& given, const Helpers&
     options.stop_request = &runtime.stop_request();
     options.validation = helpers.evaluate ? nullptr : data.validation;
     options.evaluates_elsewhere = helpers.evaluate;
+    options.rpc = helpers.rpc;
     options.evaluator = helpers.evaluator;
     options.validation_split = 0;  // done already
     const std::string summary = session->summary(data);
@@ -189,7 +191,7 @@ constexpr const char* end_of_training = "end of training";
 
 // What the roles of a run do for the ranks of `part`, which train.
 Helpers helpers_of(const std::vector<RoleRanks>& roles, Runtime& part, Rpc& rpc, double seconds) {
-  Helpers helpers;
+  Helpers helpers{.rpc = &rpc};
   for (const RoleRanks& role : roles) {
     if (role.name == evaluating_role) {
       helpers.evaluate = true;

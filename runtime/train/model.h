@@ -53,7 +53,8 @@ struct FitOptions {
   /// `evaluates_elsewhere`.
   std::shared_ptr<EpochEvaluator> evaluator = {};
   bool evaluates_elsewhere = false;
-  double validation_split = 0;                        // or: the last part of the training data
+  Rpc* rpc = nullptr;           // for callbacks, which must outlive the run; null: there is none
+  double validation_split = 0;  // or: the last part of the training data
   std::optional<std::int64_t> validation_batch_size;  // none: batch_size
   /// In training the loss of a row is multiplied by the weight of its class, and by that of its
   /// sample where samples have weights (FieldRole::weight).

@@ -69,6 +69,7 @@ class Fitting {
       validation_.emplace(model, options_.validation, size, options_.prefetch, "val_",
                           "validation data", options_.stop_request, data_on_device());
     }
+    run_.calls = options_.rpc;
     run_.at.first_epoch = options_.initial_epoch;
     run_.at.epochs = options_.epochs;
     run_.at.iteration = model.iteration;

@@ -28,6 +28,7 @@ namespace meshwork {
 
 struct Graph;
 struct GenerationOptions;
+class Rpc;
 
 /// Weights at some moment, on each rank its own blocks. Opaque to callbacks.
 class WeightsSnapshot {
@@ -113,6 +114,9 @@ class Training {
                                                    const GenerationOptions&) {
     return prompt;
   }
+
+  /// Calls between all ranks of the job, where some do not train; else null.
+  [[nodiscard]] virtual Rpc* rpc() { return nullptr; }
 
   /// Whether this is rank 0, which writes and decides.
   [[nodiscard]] virtual bool is_root() const = 0;
