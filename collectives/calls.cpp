@@ -221,8 +221,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
   std::map<std::int64_t, ServingThread> serving_;
   std::int64_t next_thread_ = 0;
   int standbys_ = 0;
-  int sleeps_ = 0;             // of the leader, since anything happened
-  bool leader_looks_ = false;  // one of the lookers is the leader, whichever thread that is
+  std::atomic<int> sleeps_{0};  // of the leader, since anything happened
+  bool leader_looks_ = false;   // one of the lookers is the leader, whichever thread that is
   bool standby_ticks_ = false;
 };
 

@@ -18,7 +18,8 @@
 //
 // What is guaranteed:
 //   - A call ends: with the answer, with the error of the far function, after its time limit, or
-//     because the callee is gone. It ends once. A late answer is dropped.
+//     because the callee is gone. It ends once. A late answer is dropped. That a rank is gone is known
+//     on its own node; of another node, the time limit or the launcher ends the call.
 //   - No request is lost or run twice. A rank that has not opened yet keeps requests until it does.
 //   - No call waits for the callee's program, which may compute, or wait in a collective. Threads of
 //     the service do the work. They use communicators of their own and share no lock with a step.
