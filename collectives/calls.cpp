@@ -918,6 +918,7 @@ void CallService::abandon() {
     const std::scoped_lock lock(mutex_);
     is_closed_ = true;
     if (std::exchange(has_ended_, true)) return;
+    ends_ = true;  // before it is broken: the leader takes that for a failure of MPI otherwise
     end_all("the calls between ranks have ended");
   }
   stop_threads(true);
