@@ -31,6 +31,7 @@
 #include "runtime/mesh/picture.h"
 #include "runtime/mesh/sharded_tensor.h"
 #include "runtime/pages.h"
+#include "runtime/rpc/rpc.h"
 #include "runtime/train/layer_cases.h"
 #include "runtime/train/layer_check.h"
 #include "runtime/train/model.h"

@@ -1,9 +1,12 @@
 // meshwork train: fits the model, then evaluates it on the test data and predicts, where asked for.
+#include <mpi.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <memory>
 #include <optional>
 
 #include "collectives/error.h"
@@ -14,6 +17,8 @@
 #include "runtime/config/load.h"
 #include "runtime/config/text_table.h"
 #include "runtime/train/reporting/terminal.h"
+#include "runtime/train/roles/evaluate.h"
+#include "runtime/train/roles/feed.h"
 
 namespace meshwork {
 namespace {
@@ -69,9 +74,19 @@ void add_checkpoint_overrides(CommandLine& line) {
   }
 }
 
+// What ranks that do not train do for those that do.
+struct Helpers {
+  Rpc* rpc = nullptr;  // between all ranks; null: all train
+  bool evaluate = false;
+  std::shared_ptr<EpochEvaluator> evaluator;  // on the root, if they evaluate
+  // The training data as they feed them; null: they do not.
+  std::function<std::shared_ptr<const Source>(std::shared_ptr<const Source>)> feed;
+};
+
 }  // namespace
 
-int train(Runtime& runtime, const CommandLine& given) {
+// Trains on the ranks of `runtime`.
+static int train_here(Runtime& runtime, const CommandLine& given, const Helpers& helpers) {
   CommandLine line = given;
   std::optional<Session> session;
   RunData data;
@@ -89,6 +104,7 @@ int train(Runtime& runtime, const CommandLine& given) {
           line.config);
     }
     data = session->open_training();
+    if (helpers.feed && data.training) data.training = helpers.feed(data.training);
     session->examine(data.training, DataPart::train, Mode::train, data.validation.get());
     if (data.validation) {
       session->examine(data.validation, DataPart::validation, Mode::evaluate);
@@ -118,7 +134,10 @@ int train(Runtime& runtime, const CommandLine& given) {
   const int failed = runtime.attempt(1, [&] {
     FitOptions options = session->config().fit_options();
     options.stop_request = &runtime.stop_request();
-    options.validation = data.validation;
+    options.validation = helpers.evaluate ? nullptr : data.validation;
+    options.evaluates_elsewhere = helpers.evaluate;
+    options.rpc = helpers.rpc;
+    options.evaluator = helpers.evaluator;
     options.validation_split = 0;  // done already
     const std::string summary = session->summary(data);
     if (runtime.is_root() && options.verbose != Verbosity::silent) {
@@ -164,6 +183,93 @@ int train(Runtime& runtime, const CommandLine& given) {
     return unsaved_status;
   }
   return failed != 0 ? failed : stopped;
+}
+
+namespace {
+
+constexpr const char* end_of_training = "end of training";
+
+// What the roles of a run do for the ranks of `part`, which train.
+Helpers helpers_of(const std::vector<RoleRanks>& roles, Runtime& part, Rpc& rpc, double seconds) {
+  Helpers helpers{.rpc = &rpc};
+  for (const RoleRanks& role : roles) {
+    if (role.name == evaluating_role) {
+      helpers.evaluate = true;
+      if (part.is_root()) {
+        helpers.evaluator = evaluator_at(rpc, static_cast<int>(role.first), seconds);
+      }
+    } else if (role.name == feeding_role) {
+      const int feeder = static_cast<int>(role.first + part.rank() % role.count);
+      helpers.feed = [&rpc, feeder, seconds](std::shared_ptr<const Source> source) {
+        return fed_by(rpc, feeder, seconds, std::move(source));
+      };
+    }
+  }
+  return helpers;
+}
+
+// Does what this rank's role is, until training has ended.
+void play(const RoleRanks& own, const RunConfig& config, Runtime& part, Rpc& rpc) {
+  (void)part.stop_request();  // those who train decide
+  RoleEnd end;
+  rpc.define(end_of_training, [&] { end.come(); });
+  RoleRun run{config, part.world(), rpc, end};
+  try {
+    own.role->run(run);
+  } catch (const std::exception& error) {
+    abort_job(1, fmt::format("role {}: {}", own.name, error.what()));
+  }
+  end.wait();
+  rpc.close();
+}
+
+// Trains on some of the ranks. What the others do is their role's, until training has ended.
+int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig& config,
+                     const std::vector<RoleRanks>& roles) {
+  const auto own = std::find_if(roles.begin(), roles.end(), [&](const RoleRanks& role) {
+    return runtime.rank() >= role.first && runtime.rank() < role.first + role.count;
+  });
+  Rpc rpc(runtime.world());
+  int status = 0;
+  Runtime part(runtime,
+               runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
+  if (own->role != nullptr) {
+    play(*own, config, part, rpc);
+  } else {
+    rpc.open();
+    status =
+        train_here(part, line, helpers_of(roles, part, rpc, config.options().watchdog_seconds));
+    for (const RoleRanks& role : roles) {
+      for (std::int64_t i = 0; part.is_root() && role.role != nullptr && i < role.count; ++i) {
+        static_cast<void>(rpc.call(static_cast<int>(role.first + i), end_of_training));
+      }
+    }
+    rpc.close();
+  }
+  int common = status;
+  check_mpi(MPI_Allreduce(&status, &common, 1, MPI_INT, MPI_MAX, runtime.world().native()),
+            "MPI_Allreduce");
+  return common;
+}
+
+}  // namespace
+
+int train(Runtime& runtime, const CommandLine& line) {
+  std::optional<RunConfig> config;
+  std::vector<RoleRanks> roles;
+  const int status = runtime.attempt(2, [&] {
+    bool has_roles = false;
+    together(runtime.world(), [&] {
+      const ConfigNode document = load_config(line.config, line.overrides);
+      has_roles = document.is_map() && document.find("roles").has_value();
+    });
+    if (!on_all(runtime.world(), has_roles)) return;
+    config.emplace(read_same_run(runtime.world(), line));
+    roles = config->roles().on(runtime.size());
+  });
+  if (status != 0) return status;
+  if (roles.empty()) return train_here(runtime, line, {});
+  return train_with_roles(runtime, line, *config, roles);
 }
 
 }  // namespace meshwork

@@ -37,6 +37,7 @@
 #include "runtime/train/callbacks/callback.h"
 #include "runtime/train/engine/engine.h"
 #include "runtime/train/engine/resident_data.h"
+#include "runtime/train/loop/epoch_evaluator.h"
 #include "runtime/train/loop/stop_request.h"
 #include "runtime/train/reporting/history.h"
 #include "runtime/train/reporting/verbosity.h"
@@ -48,7 +49,12 @@ struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends
   std::int64_t batch_size = 32;  // global
   std::shared_ptr<const Source> validation;
-  double validation_split = 0;                        // or: the last part of the training data
+  /// Ranks that do not train evaluate each epoch instead. Not null on rank 0 alone, if
+  /// `evaluates_elsewhere`.
+  std::shared_ptr<EpochEvaluator> evaluator = {};
+  bool evaluates_elsewhere = false;
+  Rpc* rpc = nullptr;           // for callbacks, which must outlive the run; null: there is none
+  double validation_split = 0;  // or: the last part of the training data
   std::optional<std::int64_t> validation_batch_size;  // none: batch_size
   /// In training the loss of a row is multiplied by the weight of its class, and by that of its
   /// sample where samples have weights (FieldRole::weight).

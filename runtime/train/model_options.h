@@ -10,6 +10,7 @@
 #include "runtime/device/kernels/precision.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/model.h"
+#include "runtime/train/roles/role.h"
 
 namespace meshwork {
 
@@ -61,6 +62,7 @@ struct ConfigurationSections {
   Written<"of several outputs: a map of numbers by their names"> loss_weights;
   Written<"an optimizer"> optimizer;
   std::vector<SharedMixing> augment;
+  WrittenRoles roles;
   Written<"a list of metrics and losses; of several outputs: a map of lists by their names">
       metrics;
 };
@@ -71,6 +73,7 @@ void describe(ConfigurationSections& sections, Visitor& option) {
          "shared libraries with classes of your own; --extension adds one");
   option("data", sections.data, "samples, batch size and order");
   describe_augment(sections.augment, option);
+  option("roles", sections.roles, "how many ranks train, and what others do; default: all train");
   option.required("model", sections.model, "inputs and layers");
   option("loss", sections.loss, "what training minimizes; only prediction needs none");
   option("loss_weights", sections.loss_weights,

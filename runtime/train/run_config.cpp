@@ -252,6 +252,7 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
   });
   reader.check([&] { read_outputs(sections, catalog); });
   fit_.augment = std::move(sections.augment);
+  roles_ = std::move(sections.roles);
   section(sections.optimizer.node, [&](const ConfigNode& optimizer) {
     compile_.optimizer = catalog.make<Optimizer>(optimizer);
   });
@@ -285,6 +286,13 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
   });
   fit_.configuration = to_yaml(document);
   reader.finish();
+}
+
+RunConfig RunConfig::by_itself() const {
+  RunConfig alone = *this;
+  alone.spread_ = {};
+  alone.fit_.walk = {};
+  return alone;
 }
 
 void RunConfig::read_outputs(const ConfigurationSections& sections, const Catalog& catalog) {

@@ -25,6 +25,7 @@
 //       one_hot: false                 # vectors for class numbers, where a loss takes such
 //       on_device: auto                # never: keep no samples in a GPU's memory
 //     augment: [{MixUp: {alpha: 0.2}}] # mixing.h in runtime/data
+//     roles: {train: 6, evaluate: 1}   # ranks that do not train (roles/role.h); default: all do
 //     model: ...                       # model_config.h in runtime/graph
 //     loss: mse                        # of several outputs a map by their names, as metrics
 //     loss_weights: {price: 0.5}       # of several outputs (written_outputs.h)
@@ -58,6 +59,7 @@
 #include "runtime/train/loop/stop_request.h"
 #include "runtime/train/model.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/roles/role.h"
 #include "runtime/train/written_outputs.h"
 
 namespace meshwork {
@@ -167,6 +169,12 @@ class RunConfig {
   /// Without a loss there is nothing in it.
   [[nodiscard]] const CompileOptions& compile_options() const { return compile_; }
 
+  /// What ranks do; empty: all train.
+  [[nodiscard]] const WrittenRoles& roles() const { return roles_; }
+  /// The same run on ranks that are by themselves: nothing of it is spread as it is written, and each
+  /// batch is split over all of them.
+  [[nodiscard]] RunConfig by_itself() const;
+
   /// The axes as they are written.
   [[nodiscard]] const std::vector<MeshAxis>& mesh_axes() const { return spread_.mesh.axes; }
   /// How many ranks the mesh has if none is left for an axis of -1: that is taken as 1.
@@ -250,6 +258,7 @@ class RunConfig {
   ConfigNode document_;
   ModelOptions options_;
   WrittenSpread spread_;
+  WrittenRoles roles_;
   SharedWrittenSource parts_[3];  // by DataPart
   bool cache_ = false;
   bool one_hot_ = false;

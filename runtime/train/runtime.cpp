@@ -81,6 +81,9 @@ Runtime::Runtime(MPI_Comm communicator, HostedOptions options)
       hosted_(std::in_place, world_, options.messages),
       within_(std::in_place, world_) {}
 
+Runtime::Runtime(const Runtime&, Communicator ranks)
+    : world_(std::move(ranks)), endings_(world_.duplicate()), within_(std::in_place, world_) {}
+
 Runtime::~Runtime() {
   if (hosted_ && hosted_->is_broken()) {
     world_.leave();

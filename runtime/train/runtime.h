@@ -53,6 +53,9 @@ class Runtime {
   /// job is then its ranks, by their numbers in it. Collective over it; it outlives the object, as MPI
   /// does. Throws `Error` if this rank is in another such job.
   explicit Runtime(MPI_Comm communicator, HostedOptions options = {});
+  /// On some of the ranks of `whole`, a program of its own, which do something of their own: the job
+  /// is then `ranks`. Collective over these. `whole` outlives it, and is not used meanwhile.
+  Runtime(const Runtime& whole, Communicator ranks);
   /// Collective over the job.
   ~Runtime();
   Runtime(const Runtime&) = delete;

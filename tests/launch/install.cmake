@@ -106,6 +106,12 @@ foreach(mesh "data=2,model=1" "data=1,model=2" "data=1,model=3" "data=2,model=2"
   train("0.0816" ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh ${mesh})
 endforeach()
 
+# Its role, on a rank that does not train.
+run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
+    ${MPIEXEC} -n 3 --oversubscribe ${prefix}/bin/meshwork train mine.yaml
+    --set "roles={train: 2, board: 1}" --set "fit.callbacks=[PostToBoard]")
+expect("board: 3 posts, the least loss 0.0816")
+
 # A library of the command line is in the configuration that a checkpoint keeps: a run can begin with that.
 file(READ ${FOLDER}/extension/mine.yaml text)
 string(REPLACE "extensions: [build/mine.so]\n" "" text "${text}")

@@ -1,8 +1,9 @@
-// What the library has: a layer, an optimizer, a loss and a data source, a page each.
+// What the library has: a layer, an optimizer, a loss, a data source and a role, a page each.
 #include <meshwork/extension.h>
 
 namespace mine {
 
+void add_board(meshwork::Catalog& catalog);
 void add_oscillator(meshwork::Catalog& catalog);
 void add_pinball(meshwork::Catalog& catalog);
 void add_sign_momentum(meshwork::Catalog& catalog);
@@ -11,6 +12,7 @@ void add_swish(meshwork::Catalog& catalog);
 }  // namespace mine
 
 MESHWORK_EXTENSION(catalog) {
+  mine::add_board(catalog);
   mine::add_oscillator(catalog);
   mine::add_pinball(catalog);
   mine::add_sign_momentum(catalog);

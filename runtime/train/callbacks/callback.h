@@ -11,6 +11,10 @@
 // decides as one that was never interrupted: `load` comes before train begin, which then must not
 // reset what was loaded.
 //
+// Validation may be done by ranks that do not train (epoch_evaluator.h). An epoch's end then comes
+// before its validation, unless a callback says that it waits for it. The values follow by an event of
+// their own, in the order of the epochs: before the next epoch ends, and before anything is saved.
+//
 // Where train end restores weights, the last checkpoint of a run is taken after it: it has the
 // weights that the run ends with. A run that goes on from it first takes the restoring back.
 #pragma once
@@ -33,6 +37,12 @@ namespace meshwork {
 /// What a callback remembers, by name: numbers and text.
 using CallbackState = std::map<std::string, std::variant<double, std::string>>;
 
+/// What ranks that do not train have found of an epoch's weights.
+struct Evaluated {
+  TrainingPosition at;  // the epoch, as it ended
+  Logs logs;            // "val_loss" and so on
+};
+
 /// What a callback remembers of having restored weights when the run ended: then those that it
 /// keeps are the last epoch's.
 inline constexpr const char* restored_key = "restored";
@@ -52,6 +62,10 @@ class Callback {
   [[nodiscard]] virtual bool decides_alike() const { return false; }
   /// Names of the values that it adds to the logs at the end of every epoch.
   [[nodiscard]] virtual std::vector<std::string> adds_logs() const { return {}; }
+
+  /// Whether it needs the values of validation at an epoch's end. Only if none of the user's callbacks
+  /// does, training goes on while others validate.
+  [[nodiscard]] virtual bool waits_for_validation() const { return true; }
 
   /// How many values of the root's it hands to all ranks in an epoch (Training::agree), so that
   /// plans can show it.
@@ -84,6 +98,8 @@ class Callback {
   virtual void take_back_train_end(Training&) {}
   virtual void on_epoch_begin(Training&) {}
   virtual void on_epoch_end(Training&) {}
+  /// The validation of an epoch that has ended without it (Training::evaluation_follows).
+  virtual void on_evaluated(Training&, const Evaluated&) {}
   virtual void on_train_batch_begin(Training&) {}
   virtual void on_train_batch_end(Training&) {}
   virtual void on_test_begin(Training&) {}
@@ -117,6 +133,9 @@ class CallbackList {
   /// Passes `event` to all of them.
   void call(void (Callback::*event)(Training&), Training& training) const {
     for (const SharedCallback& callback : callbacks_) (*callback.*event)(training);
+  }
+  void call_evaluated(Training& training, const Evaluated& evaluated) const {
+    for (const SharedCallback& callback : callbacks_) callback->on_evaluated(training, evaluated);
   }
   void take_back_train_end(Training& training) const;
 

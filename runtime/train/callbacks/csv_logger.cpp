@@ -31,6 +31,7 @@ class CSVLoggerCallback final : public Callback {
 
   std::string class_name() const override { return "CSVLogger"; }
   bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
   std::filesystem::path writes() const override { return options_.filename; }
   bool has_written(const std::filesystem::path& file) const override {
     const std::string begin = begin_of(file);
@@ -64,12 +65,16 @@ class CSVLoggerCallback final : public Callback {
     if (columns_.empty()) {
       find_columns(training);
     }
-    std::string line = fmt::format("{}", training.position().epoch);
-    for (const std::string& column : columns_) {
-      const std::optional<double> value = training.logs().find(column);
-      line += options_.separator + (value ? fmt::format("{}", *value) : "NA");
+    if (training.evaluation_follows()) {
+      trained_ = training.logs();
+    } else {
+      write(training, training.position().epoch, training.logs());
     }
-    file_.write(line, training);
+  }
+  void on_evaluated(Training& training, const Evaluated& evaluated) override {
+    if (!training.is_root()) return;
+    for (const auto& [name, value] : evaluated.logs) trained_.set(name, value);
+    write(training, evaluated.at.epoch, trained_);
   }
 
   void on_train_end(Training& training) override {
@@ -81,6 +86,15 @@ class CSVLoggerCallback final : public Callback {
   void load(const CallbackState&) override { loaded_ = true; }
 
  private:
+  void write(Training& training, std::int64_t epoch, const Logs& logs) {
+    std::string line = fmt::format("{}", epoch);
+    for (const std::string& column : columns_) {
+      const std::optional<double> value = logs.find(column);
+      line += options_.separator + (value ? fmt::format("{}", *value) : "NA");
+    }
+    file_.write(line, training);
+  }
+
   // Whether there is a value in each column. A run that was killed may have left half of the last
   // one, but then its epoch is trained again.
   bool is_row(std::string_view line, std::string_view heading) const {
@@ -120,6 +134,7 @@ class CSVLoggerCallback final : public Callback {
   LineFile file_;
   std::string header_;  // of the file that lines are appended to
   std::vector<std::string> columns_;
+  Logs trained_;  // of an epoch whose validation follows
   bool loaded_ = false;
 };
 

@@ -34,6 +34,7 @@ class JSONLoggerCallback final : public Callback {
 
   std::string class_name() const override { return "JSONLogger"; }
   bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
   std::filesystem::path writes() const override { return file_.path(); }
   bool has_written(const std::filesystem::path& file) const override {
     return begin_of(file).starts_with(json_line_begin);
@@ -54,19 +55,22 @@ class JSONLoggerCallback final : public Callback {
   void on_epoch_end(Training& training) override {
     if (!training.is_root()) return;
     const TrainingPosition& at = training.position();
-    std::string line = fmt::format("{}{}, \"step\": {}", json_line_begin, at.epoch, at.iteration);
-    const auto add = [&](const std::string& name, double value) {
-      line += fmt::format(", {}: {}", json_text(name), json_number(value));
-    };
+    line_ = fmt::format("{}{}, \"step\": {}", json_line_begin, at.epoch, at.iteration);
     for (const auto& [name, value] : training.logs()) {
-      if (name != "learning_rate") add(name, value);
+      if (name != "learning_rate") add(line_, name, value);
     }
-    add("learning_rate", training.learning_rate());
+    rest_.clear();
+    add(rest_, "learning_rate", training.learning_rate());
     if (const std::optional<double> rate = rate_.samples_per_second(training)) {
-      add("samples_per_second", *rate);
+      add(rest_, "samples_per_second", *rate);
     }
-    add("seconds", rate_.seconds());
-    file_.write(line + "}", training);
+    add(rest_, "seconds", rate_.seconds());
+    if (!training.evaluation_follows()) file_.write(line_ + rest_ + "}", training);
+  }
+  void on_evaluated(Training& training, const Evaluated& evaluated) override {
+    if (!training.is_root()) return;
+    for (const auto& [name, value] : evaluated.logs) add(line_, name, value);
+    file_.write(line_ + rest_ + "}", training);
   }
   void on_train_end(Training& training) override {
     if (training.is_root()) file_.end(training);
@@ -77,7 +81,12 @@ class JSONLoggerCallback final : public Callback {
   void load(const CallbackState&) override { loaded_ = true; }
 
  private:
+  static void add(std::string& line, const std::string& name, double value) {
+    line += fmt::format(", {}: {}", json_text(name), json_number(value));
+  }
+
   LineFile file_;
+  std::string line_, rest_;  // of an epoch: up to its logs, and what follows
   EpochRate rate_;
   bool loaded_ = false;
 };

@@ -17,6 +17,7 @@ class LearningRateSchedulerCallback final : public Callback {
 
   std::string class_name() const override { return "LearningRateScheduler"; }
   bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
   std::int64_t agreed_values() const override { return 1; }
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }
 

@@ -15,6 +15,7 @@ class ModelCheckpointCallback final : public Callback {
 
   std::string class_name() const override { return "ModelCheckpoint"; }
   bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
   std::optional<CheckpointOptions> checkpoints() const override {
     CheckpointOptions checkpoints{.directory = options_.filepath,
                                   .every_steps = options_.save_freq.updates};

@@ -31,6 +31,7 @@ class Monitor : public Callback {
   std::string class_name() const final { return owner_; }
   std::string subject() const final { return name_; }
   bool decides_alike() const final { return true; }
+  bool waits_for_validation() const final { return name_.starts_with("val_"); }
   std::int64_t agreed_values() const final { return values_; }
   /// Throws `Error` for a name that the logs cannot have, with those they can and the nearest one,
   /// and where a mode is needed.

@@ -15,6 +15,7 @@ class SampleTextCallback final : public Callback {
 
   std::string class_name() const override { return "SampleText"; }
   bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
 
   void check(const ExpectedLogs& expected) const override {
     in_its_name([&] { (void)tokens_of_text(options_.prompt, token_model_of(*expected.model)); });

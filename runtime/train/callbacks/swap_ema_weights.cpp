@@ -15,6 +15,7 @@ class SwapEMAWeightsCallback final : public Callback {
 
   std::string class_name() const override { return "SwapEMAWeights"; }
   bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
 
   void check(const ExpectedLogs& expected) const override { require(expected.averages); }
   void on_train_begin(Training& training) override { require(training.keeps_averages()); }

@@ -35,6 +35,7 @@ class TensorBoardCallback final : public Callback {
 
   std::string class_name() const override { return "TensorBoard"; }
   bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
   std::int64_t histogram_freq() const override { return options_.histogram_freq; }
   std::filesystem::path fills() const override { return options_.log_dir; }
   void check(const ExpectedLogs&) const override {
@@ -74,26 +75,20 @@ class TensorBoardCallback final : public Callback {
   }
 
   void on_test_end(Training& training) override {
+    if (training.is_root()) write_validation(training.position().iteration, training.logs());
+  }
+  void on_evaluated(Training& training, const Evaluated& evaluated) override {
     if (!training.is_root()) return;
-    Scalars scalars;
-    for (const auto& [name, value] : training.logs()) {
-      if (name.starts_with(validation_prefix)) {
-        scalars.emplace_back(fmt::format("{}{}_vs_iterations", evaluation_prefix,
-                                         name.substr(validation_prefix.size())),
-                             value);
-      }
-    }
-    write(validation_, training.position().iteration, scalars);
+    write_validation(evaluated.at.iteration, evaluated.logs);
+    write(validation_, evaluated.at.epoch, of_epoch(evaluated.logs));
   }
 
   void on_epoch_end(Training& training) override {
     const std::int64_t epoch = training.position().epoch;
     if (training.is_root()) {
-      Scalars trained, validated;
+      Scalars trained;
       for (const auto& [name, value] : training.logs()) {
-        if (name.starts_with(validation_prefix)) {
-          validated.emplace_back("epoch_" + name.substr(validation_prefix.size()), value);
-        } else if (name != "learning_rate") {
+        if (!name.starts_with(validation_prefix) && name != "learning_rate") {
           trained.emplace_back("epoch_" + name, value);
         }
       }
@@ -102,7 +97,7 @@ class TensorBoardCallback final : public Callback {
         trained.emplace_back("epoch_samples_per_second", *rate);
       }
       write(train_, epoch, trained);
-      write(validation_, epoch, validated);
+      write(validation_, epoch, of_epoch(training.logs()));
       look_at_names(training);
     }
     if (options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0) {
@@ -126,6 +121,27 @@ class TensorBoardCallback final : public Callback {
   void load(const CallbackState&) override { loaded_ = true; }
 
  private:
+  /// The values of validation.
+  static Scalars of_epoch(const Logs& logs) {
+    Scalars scalars;
+    for (const auto& [name, value] : logs) {
+      if (name.starts_with(validation_prefix)) {
+        scalars.emplace_back("epoch_" + name.substr(validation_prefix.size()), value);
+      }
+    }
+    return scalars;
+  }
+  void write_validation(std::int64_t iteration, const Logs& logs) {
+    Scalars scalars;
+    for (const auto& [name, value] : logs) {
+      if (name.starts_with(validation_prefix)) {
+        scalars.emplace_back(fmt::format("{}{}_vs_iterations", evaluation_prefix,
+                                         name.substr(validation_prefix.size())),
+                             value);
+      }
+    }
+    write(validation_, iteration, scalars);
+  }
   static void write(EventFiles& files, std::int64_t step, const Scalars& scalars) {
     if (!scalars.empty()) files.write(scalars_event(event_time(), step, scalars));
   }

@@ -15,6 +15,7 @@ class TerminateOnNaNCallback final : public Callback {
 
   std::string class_name() const override { return "TerminateOnNaN"; }
   bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
 
   // The loss is the same on all ranks, so that they all come to the same end.
   void on_train_batch_end(Training& training) override {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/exchange.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/train/augment.h"
 #include "runtime/train/callbacks/model_checkpoint.h"
@@ -50,7 +51,7 @@ class Fitting {
         history_(history),
         style_(progress_style(options_.verbose, STDOUT_FILENO)),
         progress_(std::make_shared<Progress>(std::cout, style_)),
-        run_(model, all_callbacks(), options_.validation != nullptr,
+        run_(model, all_callbacks(), options_.validation != nullptr || options_.evaluates_elsewhere,
              [this](const std::string& line) { show(line); }),
         means_(*model.device, model.objective, "", model.logs_gradient_norm()),
         data_(data_in_words(*training, model.objective.data.class_weight, options_.augment)),
@@ -58,6 +59,7 @@ class Fitting {
         reading_(model.watchdog->trace().label("reading of training data")),
         called_(model.watchdog->trace().label("callbacks")),
         profiling_(&model.watchdog->trace(), "gathering of the profile"),
+        evaluating_(&model.watchdog->trace(), "evaluation by ranks that do not train"),
         fed_(model, Mode::train, std::move(training), options_.batch_size, "training data",
              data_on_device(), options_.walk, options_.augment),
         steps_(steps_of_epoch(options_, fed_.rows())) {
@@ -67,6 +69,7 @@ class Fitting {
       validation_.emplace(model, options_.validation, size, options_.prefetch, "val_",
                           "validation data", options_.stop_request, data_on_device());
     }
+    run_.calls = options_.rpc;
     run_.at.first_epoch = options_.initial_epoch;
     run_.at.epochs = options_.epochs;
     run_.at.iteration = model.iteration;
@@ -80,6 +83,7 @@ class Fitting {
     saving_.emplace(model, options_, run_, means_, history,
                     Saving::Data{data_, categories_, fed_.rows(), steps_},
                     [this](const std::string& line) { tell(line); });
+    saving_->settle_before([this] { finish_evaluation(); });
     const bool callbacks_differ =
         model.mesh().shape().rank_count() > 1 && !decide_alike(options_.callbacks);
     agreement_.emplace(*model.transport, model.mesh().all(),
@@ -140,6 +144,7 @@ class Fitting {
       run_.at.epoch = epoch;
       run_epoch(*feeder, std::exchange(first, 0));
     }
+    finish_evaluation();
     if (!interrupted()) {
       run_.restored = false;  // that counts which is done now
       run_.use_averages(true);
@@ -173,12 +178,13 @@ class Fitting {
 
   // Of what is asked for and will not be computed.
   void warn_of_validation() {
-    if (!validation_ && options_.validation_freq != 1) {
+    const bool validates = validation_ || options_.evaluates_elsewhere;
+    if (!validates && options_.validation_freq != 1) {
       tell(fmt::format("WARNING: validation_freq is {}, but there are no validation data",
                        options_.validation_freq));
     }
     const bool trains = run_.at.first_epoch < options_.epochs && !run_.ending;
-    if (!validation_ || !trains) return;
+    if (!validates || !trains) return;
     for (std::int64_t epoch = run_.at.first_epoch; epoch < options_.epochs; ++epoch) {
       validation_expected_ = validation_expected_ || validates_after(epoch);
     }
@@ -207,6 +213,7 @@ class Fitting {
 
   // An epoch from batch `first` on.
   void run_epoch(Feeder& feeder, std::int64_t first) {
+    is_at_end_ = false;
     run_.logs().clear();
     run_.refresh = [this](Logs& logs) { means_.write(logs); };
     if (first == 0) {
@@ -238,6 +245,11 @@ class Fitting {
       feeder.seek({run_.at.epoch + 1, 0});
     }
     look_at_loss();
+    finish_evaluation();  // of the epoch before
+    if (options_.evaluates_elsewhere && validates_after(run_.at.epoch)) {
+      start_evaluation();
+      if (epochs_wait()) finish_evaluation();
+    }
     if (validation_ && validates_after(run_.at.epoch)) {
       try {
         run_.validate(*validation_);
@@ -248,8 +260,66 @@ class Fitting {
         return;
       }
     }
+    ended_without_ = run_.awaits_evaluation = evaluated_.has_value();
     run_.call(&Callback::on_epoch_end);
+    run_.awaits_evaluation = false;
     end_epoch();
+  }
+
+  // Whether an epoch ends with its validation, whoever does that.
+  [[nodiscard]] bool epochs_wait() const {
+    return !options_.checkpoint.best.empty() ||
+           std::ranges::any_of(options_.callbacks, [](const SharedCallback& callback) {
+             return callback->waits_for_validation();
+           });
+  }
+
+  // Hands the weights of this epoch to who evaluates them. Callbacks may put others in their place
+  // meanwhile, as for any validation.
+  void start_evaluation() {
+    validated_ = true;
+    (void)run_.logs();
+    run_.call(&Callback::on_test_begin);
+    std::vector<float> weights;
+    for (std::size_t i = 0; i < model_.graph->variables.size(); ++i) {
+      const std::vector<float> values = model_.engine->gather(static_cast<int>(i));
+      if (model_.is_root()) weights.insert(weights.end(), values.begin(), values.end());
+    }
+    together(
+        model_.mesh().all(),
+        [&] {
+          if (model_.is_root()) options_.evaluator->start(run_.at.epoch, std::move(weights));
+        },
+        evaluating_);
+    evaluated_ = Evaluated{run_.at, {}};
+    is_at_end_ = true;
+    run_.call(&Callback::on_test_end);
+  }
+
+  // Waits for the values of the epoch whose weights were handed over last, if there is one, and
+  // passes them on.
+  void finish_evaluation() {
+    if (!evaluated_) return;
+    const std::vector<std::string>& names = model_.objective.names;
+    std::vector<double> values(names.size());
+    together(
+        model_.mesh().all(),
+        [&] {
+          if (!model_.is_root()) return;
+          const Logs logs = options_.evaluator->finish();
+          for (std::size_t i = 0; i < names.size(); ++i) values[i] = logs.at(names[i]);
+        },
+        evaluating_);
+    run_.agree(values);
+    Evaluated evaluated = std::move(*evaluated_);
+    evaluated_.reset();
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      evaluated.logs.set("val_" + names[i], values[i]);
+    }
+    if (is_at_end_) {
+      for (const auto& [name, value] : evaluated.logs) run_.logs().set(name, value);
+    }
+    if (std::exchange(ended_without_, false)) run_.callbacks.call_evaluated(run_, evaluated);
   }
 
   // What all ranks do after `done` batches of an epoch: the one place in which a run ends early, or
@@ -362,12 +432,16 @@ class Fitting {
   const std::string* reading_;                    // labels of the model's trace
   const std::string* called_;
   TracePoint profiling_;
+  TracePoint evaluating_;
   FedSource fed_;
   std::int64_t steps_;  // of an epoch
   std::optional<Evaluation> validation_;
   bool told_of_loss_ = false;
   bool validation_expected_ = false;  // of an epoch that this run trains
   bool validated_ = false;
+  std::optional<Evaluated> evaluated_;  // the epoch that is being evaluated elsewhere
+  bool is_at_end_ = false;              // of which the logs are still there
+  bool ended_without_ = false;          // and whose end callbacks have seen
   std::optional<Saving> saving_;
   std::optional<StepAgreement> agreement_;
   Model::State::Call leaving_{model_};  // the last: it comes before memory is given back
@@ -386,6 +460,7 @@ Settings settings_of(FitOptions options, const Source& training) {
   settings.push_back(setting("samples", training.rows()));
   settings.push_back(setting("initial_epoch", options.initial_epoch));
   settings.push_back(setting("validation", options.validation ? options.validation->rows() : 0));
+  settings.push_back(setting("evaluates elsewhere", options.evaluates_elsewhere));
   settings.push_back(setting("callbacks that decide alike", decide_alike(options.callbacks)));
   settings.push_back(setting("stop_request", options.stop_request != nullptr));
   for (const auto& [name, value] : settings_of(options.checkpoint)) {

@@ -32,6 +32,7 @@ class ModelTraining final : public Training {
     if (std::exchange(stale, false)) refresh(logs_);
     return logs_;
   }
+  bool evaluation_follows() const override { return awaits_evaluation; }
   const std::vector<std::string>& log_names() const override { return names; }
   std::optional<Better> better(const std::string& log_name) const override;
   double learning_rate() const override;
@@ -44,6 +45,7 @@ class ModelTraining final : public Training {
   void use_averages(bool wanted) override;
   std::vector<WeightHistogram> weight_histograms() override;
   std::string generated_text(const std::string& prompt, const GenerationOptions& options) override;
+  Rpc* rpc() override { return calls; }
   bool is_root() const override { return model_->is_root(); }
   void agree(std::span<double> numbers) override;
   std::string where_not_finite() override;
@@ -65,6 +67,8 @@ class ModelTraining final : public Training {
   Step* last_step = nullptr;           // of training
   std::function<void(Logs&)> refresh;  // writes the running means as they are
   bool stale = false;                  // the means have changed since they were written
+  Rpc* calls = nullptr;                // between all ranks of the job
+  bool awaits_evaluation = false;      // the epoch that ends is being evaluated elsewhere
   bool restored = false;               // a callback has restored weights
   bool averaged = false;               // weights and their running means have changed places
 

@@ -62,6 +62,7 @@ void Saving::settle() {
 void Saving::end_step(std::int64_t done, bool due) {
   due = due || (writer_ && writer_->due_after_step(model_.iteration));
   if (due && done < data_.steps && !run_.ending) {
+    if (writer_) before_saving_();
     save(state_at(run_.at.epoch, done));
   } else {
     after_epoch_ = due;  // with its validation, under the same number of updates
@@ -84,6 +85,7 @@ void Saving::leave(std::int64_t done, bool while_validating) {
   if (!writer_) {
     return;
   }
+  before_saving_();
   CheckpointState state = state_at(run_.at.epoch, done);
   state.stopped = run_.ending && (done > 0 || !while_validating);
   save(std::move(state));
@@ -96,6 +98,7 @@ void Saving::end_epoch(bool due) {
   due = due || is_last || (writer_ && writer_->due_after_epoch(run_.at.epoch));
   due = std::exchange(after_epoch_, false) || due;
   if (writer_ && due) {
+    before_saving_();
     CheckpointState state = state_at(ended_epochs_, 0);
     state.logs.assign(run_.logs().begin(), run_.logs().end());
     ended_logs_ = state.logs;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -32,6 +33,9 @@ class Saving {
   /// Collective.
   Saving(Model::State& model, const FitOptions& options, ModelTraining& run, RunningMeans& means,
          History& history, Data data, Say tell);
+
+  /// Is called before the state of a run is saved. All ranks call it together.
+  void settle_before(std::function<void()> action) { before_saving_ = std::move(action); }
 
   /// Goes on from what the directory has, if it has something: afterwards model, callbacks, means
   /// and history are as they were, and `run` is where it was. Collective, as are those below.
@@ -91,6 +95,7 @@ class Saving {
   std::int64_t first_batch_ = 0;
   std::int64_t ended_epochs_ = 0;                           // that have ended, with earlier runs
   std::vector<std::pair<std::string, double>> ended_logs_;  // of the last of them, as it was saved
+  std::function<void()> before_saving_ = [] {};
   std::optional<Checkpointing> writer_;
 };
 

@@ -28,6 +28,7 @@ namespace meshwork {
 
 struct Graph;
 struct GenerationOptions;
+class Rpc;
 
 /// Weights at some moment, on each rank its own blocks. Opaque to callbacks.
 class WeightsSnapshot {
@@ -76,6 +77,8 @@ class Training {
   /// if there was one. Values that callbacks set at an epoch's end are seen by those after them.
   /// Asked for after a batch, they wait for the device to be done with it: who can do without does.
   [[nodiscard]] virtual Logs& logs() = 0;
+  /// At an epoch's end: its values of validation come later, by Callback::on_evaluated.
+  [[nodiscard]] virtual bool evaluation_follows() const { return false; }
   /// The names that the logs of an epoch can have: those of training, then those of validation,
   /// then what callbacks add. Epochs without validation lack the second.
   [[nodiscard]] virtual const std::vector<std::string>& log_names() const = 0;
@@ -111,6 +114,9 @@ class Training {
                                                    const GenerationOptions&) {
     return prompt;
   }
+
+  /// Calls between all ranks of the job, where some do not train; else null.
+  [[nodiscard]] virtual Rpc* rpc() { return nullptr; }
 
   /// Whether this is rank 0, which writes and decides.
   [[nodiscard]] virtual bool is_root() const = 0;

@@ -25,4 +25,8 @@ void HistoryRecorder::on_epoch_end(Training& training) {
   }
 }
 
+void HistoryRecorder::on_evaluated(Training&, const Evaluated& evaluated) {
+  for (const auto& [name, value] : evaluated.logs) history_->history[name].push_back(value);
+}
+
 }  // namespace meshwork

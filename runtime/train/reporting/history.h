@@ -48,6 +48,7 @@ class HistoryRecorder final : public Callback {
 
   std::string class_name() const override { return "History"; }
   void on_epoch_end(Training& training) override;
+  void on_evaluated(Training& training, const Evaluated& evaluated) override;
 
  private:
   History* history_;

@@ -363,4 +363,14 @@ void Progress::on_epoch_end(Training& training) {
   }
 }
 
+void Progress::on_evaluated(Training& training, const Evaluated& evaluated) {
+  if (!training.is_root() || style_.verbosity == Verbosity::silent) return;
+  std::string line =
+      fmt::format("epoch {}/{} evaluated", evaluated.at.epoch + 1, evaluated.at.epochs);
+  for (const auto& [name, value] : evaluated.logs.in_display_order()) {
+    line += fmt::format(" - {}: {}", name, format_value(value));
+  }
+  say(line);
+}
+
 }  // namespace meshwork

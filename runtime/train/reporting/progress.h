@@ -112,6 +112,7 @@ class Progress final : public Callback {
   void on_train_batch_end(Training& training) override;
   void on_epoch_end(Training& training) override;
   void on_test_batch_end(Training& training) override;
+  void on_evaluated(Training& training, const Evaluated& evaluated) override;
   /// For Training::say; to be called on the root only.
   void say(const std::string& line) { display_.say(line); }
   void make_room() { display_.make_room(); }

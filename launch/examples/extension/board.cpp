@@ -1,0 +1,70 @@
+// Board: a role, for a rank that does not train, and a callback that calls it. Each epoch the ranks that
+// train post their loss, and go on; at the end the board says which was the least.
+//
+//     mpirun -n 3 meshwork train mine.yaml --set "roles={train: 2, board: 1}" \
+//       --set "fit.callbacks=[PostToBoard]"
+//
+// What such a rank does is up to its functions: keep weights that others fetch, run an environment
+// that others act in. They have types, and their errors reach the caller (runtime/rpc/rpc.h).
+#include <meshwork/extension.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+
+#include "runtime/train/callbacks/callback.h"
+#include "runtime/train/from_config.h"
+#include "runtime/train/roles/role.h"
+
+namespace mine {
+
+using namespace meshwork;
+
+namespace {
+
+class Board final : public Role {
+ public:
+  void run(RoleRun& run) const override {
+    std::int64_t posts = 0;
+    double least = std::numeric_limits<double>::infinity();
+    run.rpc.define("post", [&](double loss) {
+      ++posts;
+      least = std::min(least, loss);
+    });
+    run.rpc.open();
+    run.end.wait();
+    if (posts == 0) return;
+    std::printf("board: %lld posts, the least loss %.4f\n", static_cast<long long>(posts), least);
+    std::fflush(stdout);
+  }
+};
+
+class PostToBoard final : public Callback {
+ public:
+  std::string class_name() const override { return "PostToBoard"; }
+  bool decides_alike() const override { return true; }
+  bool waits_for_validation() const override { return false; }
+  void on_epoch_end(Training& training) override {
+    Rpc* const rpc = training.rpc();
+    if (rpc == nullptr || !training.is_root()) return;
+    // The board is the last rank of the job. Nobody waits for its answer.
+    static_cast<void>(rpc->call(rpc->size() - 1, "post", training.logs().at("loss")));
+  }
+};
+
+struct PostToBoardOptions {};
+template <class Visitor>
+void describe(PostToBoardOptions&, Visitor& option) {
+  option.about("posts the loss of each epoch to the role board");
+}
+
+}  // namespace
+
+void add_board(Catalog& catalog) {
+  catalog.add<SharedRole, NoRoleOptions>(
+      "Board", {"board"}, [](const NoRoleOptions&) { return std::make_shared<const Board>(); });
+  catalog.add<SharedCallback, PostToBoardOptions>(
+      "PostToBoard", {}, [](const PostToBoardOptions&) { return std::make_shared<PostToBoard>(); });
+}
+
+}  // namespace mine

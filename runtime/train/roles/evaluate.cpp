@@ -1,0 +1,190 @@
+#include "runtime/train/roles/evaluate.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+#include <utility>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "collectives/hosted.h"
+#include "runtime/train/roles/role.h"
+#include "runtime/train/run_config.h"
+
+namespace meshwork {
+
+namespace {
+
+constexpr const char* call_of_evaluators = "evaluate";
+constexpr const char* readiness_of_evaluators = "evaluators are ready";
+constexpr const char* names_of_evaluators = "names of what was evaluated";
+
+/// Between the thread that is called and the one that evaluates: one job at a time.
+struct EvaluationDesk {
+  std::optional<RpcArray<float>> weights;  // to evaluate
+  std::optional<std::vector<double>> values;
+  std::vector<std::string> names;  // of these
+  bool is_ready = false;
+  std::string failure;  // after which nothing more is evaluated
+};
+
+class EvaluateRole final : public Role {
+ public:
+  void run(RoleRun& run) const override {
+    EvaluationDesk desk;
+    define(run, desk);
+    run.rpc.open();
+    try {
+      evaluate_all(run, desk);
+    } catch (const RanksParted&) {
+      throw;
+    } catch (const std::exception& error) {
+      // Who trains says it, once.
+      run.end.change([&] { desk.failure = message_of(error); });
+    }
+    run.end.wait();
+  }
+
+ private:
+  static void define(RoleRun& run, EvaluationDesk& desk) {
+    const auto wait_for = [&run, &desk](const std::function<bool()>& ready) {
+      const bool is_ready = run.end.wait_for([&] { return ready() || !desk.failure.empty(); });
+      if (!desk.failure.empty()) fail("{}", desk.failure);
+      if (!is_ready) fail("training has ended");
+    };
+    run.rpc.define(readiness_of_evaluators,
+                   [&desk, wait_for] { wait_for([&] { return desk.is_ready; }); });
+    run.rpc.define(names_of_evaluators, [&run, &desk] {
+      std::vector<std::string> names;
+      run.end.change([&] { names = desk.names; });
+      return names;
+    });
+    run.rpc.define(call_of_evaluators, [&run, &desk, wait_for](RpcArray<float> weights) {
+      run.end.change([&] { desk.weights = std::move(weights); });
+      wait_for([&] { return desk.values.has_value(); });
+      std::vector<double> values;
+      run.end.change([&] { values = *std::exchange(desk.values, std::nullopt); });
+      return values;
+    });
+  }
+
+  static void evaluate_all(RoleRun& run, EvaluationDesk& desk) {
+    const RunConfig config = run.config.by_itself();
+    TrainingData data;
+    together(run.ranks, [&] { data = config.open_training(); });
+    if (!data.validation) {
+      fail(
+          "roles: \"evaluate\" needs validation data; name them in data.validation, or set "
+          "fit.validation_split");
+    }
+    DeviceMesh mesh = config.mesh();
+    Model model = config.make_model(mesh);
+    const EvaluateOptions options{.batch_size = config.evaluation_batch_size()};
+    (void)model.plan(data.validation, options.batch_size, Mode::evaluate);
+    run.end.change([&] { desk.is_ready = true; });
+    const bool is_first = run.ranks.rank() == 0;
+    std::vector<float> weights(elements_of(model.graph()));
+    for (;;) {
+      int more = 0;
+      if (is_first) {
+        more = run.end.wait_for([&] { return desk.weights.has_value(); }) ? 1 : 0;
+        if (more != 0) {
+          const RpcArray<float> given = *desk.weights;
+          run.end.change([&] { desk.weights.reset(); });
+          if (given.size() != weights.size()) {
+            fail("roles: the weights have {} elements, and the evaluators' model has {}",
+                 given.size(), weights.size());
+          }
+          std::copy(given.begin(), given.end(), weights.begin());
+        }
+      }
+      await_ranks(run.ranks);
+      check_mpi(MPI_Bcast(&more, 1, MPI_INT, 0, run.ranks.native()), "MPI_Bcast");
+      if (more == 0) return;
+      take(model, run.ranks, weights);
+      const Logs logs = model.evaluate(data.validation, options);
+      std::vector<double> values;
+      for (const auto& [name, value] : logs) values.push_back(value);
+      run.end.change([&] {
+        desk.names = logs.names();
+        desk.values = std::move(values);
+      });
+    }
+  }
+
+  static std::size_t elements_of(const Graph& graph) {
+    std::size_t elements = 0;
+    for (const Variable& variable : graph.variables) {
+      elements += static_cast<std::size_t>(element_count(variable.options.shape));
+    }
+    return elements;
+  }
+  /// Gives all ranks the weights of the first, and the model.
+  static void take(Model& model, const Communicator& ranks, std::vector<float>& weights) {
+    constexpr std::size_t most = 1 << 28;  // elements in a call of MPI
+    for (std::size_t at = 0; ranks.size() > 1 && at < weights.size(); at += most) {
+      const std::size_t count = std::min(most, weights.size() - at);
+      check_mpi(
+          MPI_Bcast(weights.data() + at, static_cast<int>(count), MPI_FLOAT, 0, ranks.native()),
+          "MPI_Bcast");
+    }
+    std::size_t at = 0;
+    for (const Variable& variable : model.graph().variables) {
+      const auto count = static_cast<std::size_t>(element_count(variable.options.shape));
+      model.set_variable(variable.path, std::span(weights).subspan(at, count));
+      at += count;
+    }
+  }
+};
+
+class EvaluatorsByCalls final : public EpochEvaluator {
+ public:
+  EvaluatorsByCalls(Rpc& rpc, int rank, double seconds)
+      : rpc_(&rpc), rank_(rank), seconds_(seconds) {}
+
+  void start(std::int64_t, std::vector<float> weights) override {
+    // What is wrong with the evaluators is known before the first epoch's values are waited for.
+    if (!std::exchange(are_ready_, true)) {
+      rpc_->call_within(seconds_, rank_, readiness_of_evaluators).get();
+    }
+    answer_ = rpc_->call_within<std::vector<double>>(seconds_, rank_, call_of_evaluators,
+                                                     std::move(weights));
+  }
+
+  Logs finish() override {
+    const std::vector<double> values = answer_.get();
+    if (names_.empty()) {
+      names_ =
+          rpc_->call_within<std::vector<std::string>>(seconds_, rank_, names_of_evaluators).get();
+    }
+    if (values.size() != names_.size()) internal_error("evaluators give more values than names");
+    Logs logs;
+    for (std::size_t i = 0; i < values.size(); ++i) logs.set(names_[i], values[i]);
+    return logs;
+  }
+
+ private:
+  Rpc* rpc_;
+  int rank_;
+  double seconds_;
+  bool are_ready_ = false;
+  std::vector<std::string> names_;
+  RpcAnswer<std::vector<double>> answer_;
+};
+
+}  // namespace
+
+std::shared_ptr<EpochEvaluator> evaluator_at(Rpc& rpc, int rank, double seconds) {
+  return std::make_shared<EvaluatorsByCalls>(rpc, rank, seconds);
+}
+
+void add_evaluate(Catalog& catalog) {
+  catalog.add<SharedRole, NoRoleOptions>(
+      "Evaluate", {"evaluate"},
+      [](const NoRoleOptions&) { return std::make_shared<const EvaluateRole>(); }, {},
+      "scores the weights of each epoch on the validation data while the others train on");
+}
+
+}  // namespace meshwork

@@ -1,0 +1,113 @@
+// Role: what ranks do that do not train.
+//
+//     roles: {train: 6, evaluate: 1}       # -1: all remaining ranks
+//
+// The ranks of the job are split in the order in which the roles are written. Those that train are a
+// job of their own: the mesh, checkpoints and messages have their ranks alone, and their numbers are
+// the same as without the others. All ranks can call each other's functions (runtime/rpc).
+//
+// A role is a class of the catalog. One of one's own is a page of an extension:
+//
+//     catalog.add<SharedRole, NoRoleOptions>("Sample", {"sample"}, [](const NoRoleOptions&) {
+//       return std::make_shared<const Sample>();
+//     });
+//
+// Its `run` defines functions, opens the service and returns when training has ended:
+//
+//     void run(RoleRun& run) const override {
+//       run.rpc.define("sample", [&](std::int64_t count) { return samples(count); });
+//       run.rpc.open();
+//       run.end.wait();
+//     }
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "runtime/config/catalog.h"
+#include "runtime/rpc/rpc.h"
+
+namespace meshwork {
+
+class RunConfig;
+
+/// That training has ended. From any thread.
+class RoleEnd {
+ public:
+  void come();
+  [[nodiscard]] bool has_come() const;
+  void wait();
+  /// Waits until `ready()`, which `change` may have made true, or until it has come. Whether it is
+  /// ready.
+  template <class Ready>
+  bool wait_for(const Ready& ready) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return has_come_ || ready(); });
+    return ready();
+  }
+  /// Changes what `wait_for` looks at.
+  template <class Change>
+  void change(const Change& change) {
+    {
+      const std::scoped_lock lock(mutex_);
+      change();
+    }
+    changed_.notify_all();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool has_come_ = false;
+};
+
+/// What a role has while it runs.
+struct RoleRun {
+  const RunConfig& config;    // as it is written, with what is for the ranks that train
+  const Communicator& ranks;  // that have the role: the job, as long as it runs
+  Rpc& rpc;                   // between all ranks, by their numbers among these
+  RoleEnd& end;
+};
+
+class Role {
+ public:
+  virtual ~Role() = default;
+  /// Every rank that has the role calls it. What it throws ends the job. Returns after `run.end`.
+  virtual void run(RoleRun& run) const = 0;
+};
+using SharedRole = std::shared_ptr<const Role>;
+
+struct NoRoleOptions {};
+template <class Visitor>
+void describe(NoRoleOptions&, Visitor&) {}
+
+template <>
+struct KindOf<SharedRole> {
+  static constexpr const char* word = "role";
+  static constexpr const char* article = "a role, such as evaluate";
+};
+
+/// Ranks that do the same, from `first` on.
+struct RoleRanks {
+  std::string name;  // as it is written
+  SharedRole role;   // null: they train
+  std::int64_t first = 0, count = 0;
+};
+
+/// The section `roles`.
+struct WrittenRoles {
+  static constexpr const char* expected =
+      "a map of roles and how many ranks have them, such as {train: 6, evaluate: 1}";
+  std::vector<RoleRanks> entries;  // -1: all remaining ranks
+  /// Of a job of `ranks`. Throws `Error` if they are not for all of these.
+  [[nodiscard]] std::vector<RoleRanks> on(std::int64_t ranks) const;
+};
+void from_config(const ConfigNode& node, WrittenRoles& roles, const Catalog& catalog);
+[[nodiscard]] std::string to_text(const WrittenRoles& roles);
+
+}  // namespace meshwork

@@ -1,0 +1,169 @@
+"""Ranks that do not train: the numbers of training are those of a run without them.
+
+    roles.py MESHWORK LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2, which then train
+
+Losses have the same digits. What evaluators find differs from fit's own validation by rounding alone.
+A run that is cut off and goes on has the log of one that was not.
+"""
+import csv
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+meshwork, launcher = sys.argv[1], sys.argv[2:]
+trainers = int(launcher[2])
+
+CONFIGURATION = """
+seed: 3
+data:
+  train:
+    kind: synthetic
+    rows: 96
+    features: {kind: normal, shape: [12]}
+    targets: {kind: normal, shape: [4]}
+  batch_size: 12
+model:
+  input: [12]
+  layers:
+    - Dense: {name: d1, units: 24, activation: relu}
+    - BatchNormalization: {name: norm}
+    - Dropout: {rate: 0.2}
+    - Dense: {name: d2, units: 4}
+loss: mse
+metrics: [mae]
+optimizer: {Adam: {learning_rate: 0.003}}
+fit: {epochs: 4, validation_split: 0.25, callbacks: [{CSVLogger: {filename: log.csv}}]}
+log: {jsonl: log.jsonl}
+"""
+
+
+def run(others, *settings, status=0, roles="evaluate: {}"):
+    """Runs with so many ranks besides those that train, and gives what it says."""
+    command = [*launcher[:2], str(trainers + others), *launcher[3:], meshwork, "train", "run.yaml"]
+    if others > 0:
+        command += ["--set", f"roles={{train: -1, {roles.format(others)}}}"]
+    for setting in settings:
+        command += ["--set", setting]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    said = ended.stdout + ended.stderr
+    if ended.returncode != status:
+        sys.exit(f"{' '.join(command)}: status {ended.returncode}\n{said}")
+    return said
+
+
+def log():
+    """The rows of the log, as they are written."""
+    with open("log.csv", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def compare(found, expected, what):
+    """Whether logs are the same, but for rounding in validation."""
+    if [row["epoch"] for row in found] != [row["epoch"] for row in expected]:
+        sys.exit(f"{what}: epochs {found} instead of {expected}")
+    for row, other in zip(found, expected):
+        for name, value in row.items():
+            far = abs(float(value) - float(other[name])) > 1e-6 * abs(float(other[name]))
+            if value != other[name] if not name.startswith("val_") else far:
+                sys.exit(f"{what}: epoch {row['epoch']}: {name} is {value} instead of {other[name]}")
+
+
+def history(file):
+    """What a checkpoint knows of the epochs."""
+    shown = subprocess.run([meshwork, "inspect", "--json", str(file)], capture_output=True, text=True,
+                           check=True)
+    return {"loss": [], "val_loss": [], "val_mae": [], **json.loads(shown.stdout)["history"]}
+
+
+def expect(said, *texts):
+    for text in texts:
+        if not re.search(text, said):
+            sys.exit(f"this does not say {text}:\n{said}")
+
+
+with open("run.yaml", "w", encoding="utf-8") as file:
+    file.write(CONFIGURATION)
+
+shutil.rmtree("checkpoints", ignore_errors=True)  # of a test before
+run(0)
+plain = log()
+for others in (1, 2):
+    said = run(others)
+    compare(log(), plain, f"{others} evaluators")
+    # In order, and while the next epoch is trained.
+    expect(said, r"(?s)Epoch 1/4.*Epoch 2/4.*epoch 1/4 evaluated - val_loss: .*- val_mae: .*"
+                 r"Epoch 3/4.*epoch 2/4 evaluated.*Epoch 4/4.*epoch 3/4 evaluated.*epoch 4/4 eval")
+with open("log.jsonl", encoding="utf-8") as file:
+    lines = file.read().splitlines()
+if len(lines) != 4 or not all('"val_mae"' in line and line.endswith("}") for line in lines):
+    sys.exit(f"the lines of JSON are {lines}")
+
+# Feeders, alone and with an evaluator, before those that train.
+for feeders in (1, 2):
+    run(feeders, roles="feed: {}")
+    if log() != plain:
+        sys.exit(f"with {feeders} feeders, the log is {log()} instead of {plain}")
+run(3, roles="feed: 2, evaluate: 1")
+compare(log(), plain, "feeders and an evaluator")
+
+# Every second epoch.
+run(0, "fit.validation_freq=2")
+other = log()
+run(1, "fit.validation_freq=2")
+if [row["val_loss"] == "NA" for row in log()] != [row["val_loss"] == "NA" for row in other]:
+    sys.exit(f"with validation_freq 2, the log is {log()} instead of {other}")
+
+# Whatever is saved, in the middle of epochs too, has the validation of all epochs before it; and a run
+# that goes on from there has the log and the history of one that was not cut off.
+checkpoints = "checkpoint={directory: checkpoints, every_steps: 4, keep: 50, resume: auto}"
+run(1, checkpoints)
+whole, files = log(), sorted(pathlib.Path("checkpoints").glob("*.h5"))
+if len(files) != 6:
+    sys.exit(f"the checkpoints are {files}")
+end = history(files[-1])
+for file in files:
+    logs = history(file)
+    if not len(logs["loss"]) == len(logs["val_loss"]) == len(logs["val_mae"]):
+        sys.exit(f"the history of {file} is {logs}")
+for file in files[2:]:
+    file.unlink()
+run(1, checkpoints)
+if log() != whole or history(files[-1]) != end:
+    sys.exit(f"the run that goes on has the log {log()} instead of {whole}")
+
+# A callback that decides by validation has it at the epoch's end.
+stopping = ("fit.callbacks=[{EarlyStopping: {patience: 1, min_delta: 0.2}}, "
+            "{CSVLogger: {filename: log.csv}}]")
+run(0, stopping, "fit.epochs=30")
+stopped = log()
+if not 1 < len(stopped) < 30:
+    sys.exit(f"EarlyStopping ended the run after {len(stopped)} epochs")
+said = run(1, stopping, "fit.epochs=30")
+compare(log(), stopped, "EarlyStopping")
+if "evaluated" in said:
+    sys.exit(f"the validation came after the epoch's end:\n{said}")
+
+# The mesh is of those that train.
+if trainers == 2:
+    spread = ("mesh={model: 2}", "layout={d1/kernel: [~, model]}", "batch_axis=~")
+    run(0, *spread)
+    plain = log()
+    run(1, *spread)
+    compare(log(), plain, "layouts")
+
+# Mistakes, each said once.
+said = run(1, "fit.validation_split=0", status=1)
+expect(said, r'roles: "evaluate" needs validation data; name them in data.validation')
+if said.count("needs validation data") > trainers:
+    sys.exit(f"that there are no validation data is said too often:\n{said}")
+said = run(0, "roles={train: 5, evaluate: 1}", status=2)
+expect(said, rf"roles: {{train: 5, evaluate: 1}} are for 6 ranks, and the job has {trainers}")
+said = run(0, "roles={train: -1, evaluat: 1}", status=2)
+expect(said, r'unknown role "evaluat"; did you mean "evaluate"')
+said = run(0, "roles={evaluate: -1}", status=2)
+expect(said, r'there is no "train" among the roles')
+os.remove("run.yaml")

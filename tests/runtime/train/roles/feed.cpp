@@ -1,0 +1,71 @@
+// That samples come from the feeder, and not from where they would be read without one.
+#include "runtime/train/roles/feed.h"
+
+#include "layers/pages.h"
+#include "runtime/config/load.h"
+#include "runtime/data/array.h"
+#include "runtime/pages.h"
+#include "runtime/train/roles/role.h"
+#include "runtime/train/run_config.h"
+#include "tests/support/catch.h"
+
+namespace meshwork::feed_test {
+
+namespace {
+
+const char* const text = R"(
+data:
+  train: {kind: synthetic, rows: 30, features: {kind: normal, shape: [4, 3]},
+          targets: {kind: normal, shape: [2]}}
+  batch_size: 6
+model: {input: [4, 3], layers: [Flatten, Dense: {units: 2}]}
+loss: mse
+fit: {validation_split: 0.2}
+roles: {train: -1, feed: 1}
+)";
+
+/// The samples of `source` in `block` of field 0.
+std::vector<float> read(const Source& source, std::vector<std::int64_t> rows, const Block& block) {
+  std::vector<float> values(rows.size() * static_cast<std::size_t>(element_count(shape_of(block))));
+  source.read(0, rows, block, values.data());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("a fed source has the samples of the feeder, and what is known of its own") {
+  const Communicator world = Communicator::world();
+  Catalog catalog;
+  add_runtime(catalog);
+  add_layers(catalog);
+  const RunConfig config(parse_config(text, "run.yaml"), catalog);
+  const int feeder = world.size() - 1;
+  Rpc rpc(world);
+  const Communicator part = world.split(world.rank() == feeder ? 1 : 0, 0);
+  RoleEnd end;
+  if (world.rank() == feeder) {
+    rpc.define("end", [&] { end.come(); });
+    RoleRun run{config, part, rpc, end};
+    config.roles().entries.at(1).role->run(run);
+  } else {
+    rpc.open();
+    const std::shared_ptr<const Source> own = config.open_training().training;
+    // The same fields, and other values.
+    const auto zeros = std::make_shared<ArraySource>(std::vector<Array>{
+        Array("features", std::vector<float>(24 * 12), {24, 4, 3}),
+        Array("targets", std::vector<float>(24 * 2), {24, 2}, FieldRole::target)});
+    const std::shared_ptr<const Source> fed = fed_by(rpc, feeder, 60, zeros);
+    CHECK(fed->rows() == 24);
+    CHECK(fed->fingerprint() == zeros->fingerprint());
+    fed->prepare(0);
+    for (const Block& block : {whole({4, 3}), Block{{1, 3}, {2, 3}}}) {
+      CHECK(read(*fed, {23, 0, 7, 7}, block) == read(*own, {23, 0, 7, 7}, block));
+    }
+    CHECK(read(*fed, {5}, whole({4, 3})) != std::vector<float>(12));
+    check_mpi(MPI_Barrier(part.native()), "MPI_Barrier");
+    if (part.rank() == 0) rpc.call(feeder, "end").get();
+  }
+  rpc.close();
+}
+
+}  // namespace meshwork::feed_test
