@@ -431,7 +431,12 @@ class MpiTransport final : public Transport {
         : transport_(transport), on_(on), messages_(what.sends, what.receives, what.channel) {
       transport_.under_way_.reserve(++transport_.startable_);
     }
-    ~StartedMessages() override { --transport_.startable_; }
+    ~StartedMessages() override {
+      --transport_.startable_;
+      if (std::erase(transport_.under_way_, this) > 0 && Hosted::current() == nullptr) {
+        abort_job(1, "messages between ranks are destroyed on their way");
+      }
+    }
     void start(const void* send, void* receive) override {
       messages_.start(on_, send, receive);
       transport_.under_way_.push_back(this);

@@ -60,8 +60,8 @@ struct MicroBatch {
   std::vector<Remains> remains;  // by operation
 };
 
-// Books forward of an operation, if this rank runs it, what the loss is charged for its output, and
-// the way of that to other places.
+// Books forward of an operation, if this rank runs it, and what the loss is charged for its output.
+// Sends the output to other places, or receives it.
 void book_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains) {
   auto& [step, values, sums] = parts;
   const bool is_sum = step.is_sum(planned.output);

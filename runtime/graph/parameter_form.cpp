@@ -194,7 +194,7 @@ class FormMaker {
       // in place and reduced with its neighbours. Any other is reduced on its way to its place.
       if (span.updated && uses.size() == 1) {
         const Layout& raw = plan_.operations[uses[0].operation].raw[uses[0].input];
-        if (raw.dimensions == span.layout.dimensions) {
+        if (raw.dimensions == span.layout.dimensions && raw.places == span.layout.places) {
           span.in_place = true;
           span.reduced_over = raw.partial;
         }

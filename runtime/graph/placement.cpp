@@ -5,6 +5,7 @@
 #include <set>
 
 #include "collectives/error.h"
+#include "runtime/graph/operations/identity.h"
 #include "runtime/mesh/crossing.h"
 
 namespace meshwork {
@@ -94,9 +95,12 @@ class OnAxis {
                                                  : std::vector<std::int64_t>();
     for (const GraphOperation& operation : graph_.operations) {
       std::optional<Coordinates>& at = at_.emplace_back();
-      if (operation.layer >= 0 && request.balanced == axis) {
+      // What only passes a value on, such as the end of a block, is where the value is.
+      const bool works =
+          dynamic_cast<const IdentityOperation*>(operation.operation.get()) == nullptr;
+      if (operation.layer >= 0 && works && request.balanced == axis) {
         at = Coordinates{stages[at_.size() - 1]};
-      } else if (operation.layer >= 0) {
+      } else if (operation.layer >= 0 && works) {
         const auto placed = request.placed.find(graph_.layers[operation.layer].path);
         if (placed != request.placed.end()) at = coordinates(placed->second, axis);
       }
@@ -190,22 +194,40 @@ void check_stages(const Plan& plan, const StepWalk& walk) {
   if (std::ranges::find(plan.placing, axis) == plan.placing.end()) {
     fail("the axis \"{}\" has no stages: `place` puts no layer on it", walk.stages);
   }
-  const auto coordinates = [&](const PlannedOperation& planned) -> const Coordinates* {
-    const auto found = std::ranges::find(planned.natural.places, axis, &Place::axis);
-    return found == planned.natural.places.end() ? nullptr : &found->coordinates;
+  // Whether something goes back along the axis, or forward, on its way between these places.
+  const auto goes = [&](const Places& from, const Places& to, bool back) {
+    for (std::int64_t part = 0; part < plan.mesh.size_over(plan.placing); ++part) {
+      const std::int64_t rank = plan.mesh.neighbour(0, plan.placing, part);
+      const Crossing crossing = crossing_of(from, to, plan.mesh, rank);
+      if (crossing.receives_from < 0) continue;
+      const std::int64_t sender = plan.mesh.neighbour(rank, crossing.axes, crossing.receives_from);
+      const std::int64_t at = plan.mesh.coordinate(sender, axis);
+      const std::int64_t stage = plan.mesh.coordinate(rank, axis);
+      if (back ? at > stage : at < stage) return true;
+    }
+    return false;
   };
   std::vector<const PlannedOperation*> makers(plan.tensors.size(), nullptr);
   for (const PlannedOperation& planned : plan.operations) {
     makers[planned.output] = &planned;
-    const Coordinates* const here = coordinates(planned);
-    for (const TensorId input : planned.inputs) {
-      const PlannedOperation* const maker = makers[input];
-      const Coordinates* const there = maker == nullptr ? nullptr : coordinates(*maker);
-      // What is at neither end comes from the nearest place before it.
-      if (here == nullptr || there == nullptr || there->front() <= here->front()) continue;
-      fail("{} at {} reads what {} makes at {}: values of a pipeline go forward along its axis",
-           planned.path, to_string(planned.natural.places, plan.mesh), maker->path,
-           to_string(maker->natural.places, plan.mesh));
+    for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
+      const PlannedOperation* const maker = makers[planned.inputs[i]];
+      if (maker == nullptr) continue;
+      const Places &from = maker->natural.places, &to = planned.natural.places;
+      const auto text = [&](const Places& places) {
+        return places.empty() ? "every stage" : to_string(places, plan.mesh);
+      };
+      if (goes(from, to, true)) {
+        fail("{} at {} reads what {} makes at {}: values of a pipeline go forward along its axis",
+             planned.path, text(to), maker->path, text(from));
+      }
+      if (planned.gradient[i] && goes(to, from, false)) {
+        fail(
+            "{} at {} gives a gradient to what {} makes at {}: gradients of a pipeline go back "
+            "along "
+            "its axis",
+            planned.path, text(to), maker->path, text(from));
+      }
     }
   }
 }

@@ -6,8 +6,8 @@
 //
 // The user places layers. An operation that is not placed follows, on each axis, what it reads: of
 // several places the last, so that a model goes forward along the axis. What reads nothing placed,
-// such as a preparation of the data, follows what reads it, to all places that need it. What is left
-// runs everywhere.
+// such as a preparation of the data, follows what reads it, to all places that need it. Any other
+// operation runs everywhere.
 //
 // Over an axis that is *balanced* the planner places all layers: in their order, a run of them at each
 // coordinate, so that the longest takes as short as can be. What a layer takes is its arithmetic and
@@ -17,8 +17,8 @@
 // where they are used. A variable that is used at several places is held at each of them. Where an
 // operation reads a value that is held elsewhere, that crosses (runtime/mesh/crossing.h), once for all
 // that read it there, in its layout. The gradient that a place gives goes back to where the tensor is
-// held, once, and is added to those of other places in the order of backward. So a placed model
-// computes what the same model computes without, bit for bit.
+// held, once, and is added to those of other places in the order of backward. So a model computes the
+// same bits placed and not, but for sums to which several places add: there it is the same to rounding.
 #pragma once
 
 #include <map>

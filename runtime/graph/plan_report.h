@@ -47,8 +47,8 @@ struct PlanReport {
   std::vector<ReportedTensor> outputs;
   std::vector<CollectiveRecord> collectives;
   std::vector<CollectiveBetweenSteps> between_steps;  // left to whoever makes runs of steps
-  /// Of a step: that of the ranks that take longest, of all micro-batches; of a pipeline, the part of
-  /// it in which the stages wait for each other is not in it.
+  /// Of a step, all micro-batches, on the ranks that take longest. Stages that wait for each other are
+  /// not counted.
   StepSeconds seconds;
   // Where the model has stages.
   struct Pipeline {

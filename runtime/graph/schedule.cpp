@@ -1,7 +1,5 @@
 #include "runtime/graph/schedule.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "collectives/error.h"
@@ -25,20 +23,37 @@ std::vector<Action> with_ahead(std::int64_t ahead, std::int64_t micro_batches) {
   return actions;
 }
 
+struct Schedule {
+  std::string_view name;
+  /// How far forward may be ahead of backward: by the stages from this one on, and micro-batches.
+  std::int64_t (*ahead)(std::int64_t stages_from_here, std::int64_t micro_batches);
+};
+
+constexpr Schedule schedules[] = {
+    {"1f1b", [](std::int64_t stages, std::int64_t) { return stages; }},
+    {"gpipe", [](std::int64_t, std::int64_t micro_batches) { return micro_batches; }},
+    {"in_turn", [](std::int64_t, std::int64_t) { return std::int64_t{1}; }},
+};
+
 }  // namespace
 
 const std::vector<std::string>& schedule_names() {
-  static const std::vector<std::string> names{"in_turn", "gpipe", "1f1b"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const Schedule& schedule : schedules) all.emplace_back(schedule.name);
+    return all;
+  }();
   return names;
 }
 
 std::vector<Action> actions_of(std::string_view schedule, std::int64_t stages, std::int64_t stage,
                                std::int64_t micro_batches) {
-  if (schedule == "in_turn") return with_ahead(1, micro_batches);
-  if (schedule == "gpipe") return with_ahead(micro_batches, micro_batches);
-  if (schedule == "1f1b") return with_ahead(stages - stage, micro_batches);
-  fail("there is no schedule \"{}\"; there are {}{}", schedule, quoted_list(schedule_names()),
-       did_you_mean(schedule, schedule_names()));
+  const auto found = std::ranges::find(schedules, schedule, &Schedule::name);
+  if (found == std::end(schedules)) {
+    fail("there is no schedule \"{}\"; there are {}{}", schedule, quoted_list(schedule_names()),
+         did_you_mean(schedule, schedule_names()));
+  }
+  return with_ahead(found->ahead(stages - stage, micro_batches), micro_batches);
 }
 
 std::int64_t most_held(const std::vector<Action>& actions) {
@@ -89,54 +104,6 @@ double duration_of(const std::vector<std::vector<Action>>& by_stage,
     }
   }
   return std::ranges::max(free);
-}
-
-std::string why_stuck(const std::vector<std::vector<Action>>& by_stage) {
-  const std::size_t stages = by_stage.size();
-  std::vector<std::size_t> next(stages, 0);
-  // By stage: the micro-batches with which it has gone forward and backward, and those whose
-  // messages it has begun to receive.
-  std::vector<std::vector<std::int64_t>> forward(stages), backward(stages);
-  const auto has = [](const std::vector<std::int64_t>& list, std::int64_t micro_batch) {
-    return std::ranges::find(list, micro_batch) != list.end();
-  };
-  // Whether a stage is in an action or behind it: then it takes what was sent to it.
-  const auto has_begun = [&](std::size_t stage, Action action) {
-    const auto found = std::ranges::find(by_stage[stage], action);
-    return found != by_stage[stage].end() &&
-           static_cast<std::size_t>(found - by_stage[stage].begin()) <= next[stage];
-  };
-  const auto can = [&](std::size_t stage, Action action) {
-    if (action.kind == Kind::forward) {
-      return stage == 0 || has(forward[stage - 1], action.micro_batch);
-    }
-    // What it has sent forward of this micro-batch, and back of those before, was taken.
-    const bool taken_before =
-        stage == 0 || std::ranges::all_of(backward[stage], [&](std::int64_t sent) {
-          return has_begun(stage - 1, {Kind::backward, sent});
-        });
-    const bool came_back = stage + 1 == stages || has(backward[stage + 1], action.micro_batch);
-    return taken_before && came_back && has(forward[stage], action.micro_batch);
-  };
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t stage = 0; stage < stages; ++stage) {
-      while (next[stage] < by_stage[stage].size() && can(stage, by_stage[stage][next[stage]])) {
-        const Action action = by_stage[stage][next[stage]++];
-        auto& done = action.kind == Kind::forward ? forward : backward;
-        done[stage].push_back(action.micro_batch);
-        moved = true;
-      }
-    }
-  }
-  std::string stuck;
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    if (next[stage] == by_stage[stage].size()) continue;
-    const Action at = by_stage[stage][next[stage]];
-    stuck += fmt::format("{}stage {} waits to go {} with micro-batch {}", stuck.empty() ? "" : "; ",
-                         stage, at.kind == Kind::forward ? "forward" : "backward", at.micro_batch);
-  }
-  return stuck;
 }
 
 }  // namespace meshwork

@@ -53,9 +53,4 @@ struct Action {
 [[nodiscard]] double duration_of(const std::vector<std::vector<Action>>& by_stage,
                                  const std::vector<double>& seconds);
 
-/// Carries the actions of all stages out against a model of what they wait for: forward of the stage
-/// before, backward of the one behind, and that each message that was sent is taken before the
-/// sender's next backward. "" if all end; else what each stage is stuck at.
-[[nodiscard]] std::string why_stuck(const std::vector<std::vector<Action>>& by_stage);
-
 }  // namespace meshwork

@@ -29,7 +29,7 @@ struct StepWalk {
   std::int64_t micro_batches = 1;  // at most: each has a row
   std::string recompute;           // a regular expression of paths; "": nothing
   std::string stages = "";         // the axis of stages; "": none
-  std::string schedule = "1f1b";   // of these
+  std::string schedule = "1f1b";   // the order in which stages work
   auto operator<=>(const StepWalk&) const = default;
 
   /// The micro-batches of a batch of `rows`; one at least.

@@ -125,7 +125,8 @@ BlockGrid::Cell BlockGrid::cell(std::int64_t row, std::int64_t column) const {
     const std::int64_t first = mesh_.neighbour(rank, layout_.partial, *addend);
     std::vector<std::int64_t> holders;
     for (std::int64_t replica = 0; replica < replicas; ++replica) {
-      holders.push_back(mesh_.neighbour(first, replicating, replica));
+      const std::int64_t holder = mesh_.neighbour(first, replicating, replica);
+      if (includes(layout_.places, mesh_, holder)) holders.push_back(holder);
     }
     cell.text += list_of(holders);
   }

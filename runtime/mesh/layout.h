@@ -57,7 +57,7 @@ struct Layout {
   /// Every axis that splits a dimension, ascending.
   [[nodiscard]] std::vector<Axis> splitting_axes() const;
   [[nodiscard]] Layout without_partial() const;
-  /// The same, held at `places`; without an argument: as those see it that hold it.
+  /// The same, held at `places`; without an argument: without places.
   [[nodiscard]] Layout at(Places places = {}) const;
   /// The same without axes of size 1, which split nothing. Equal placements have equal canonical
   /// forms.

@@ -48,7 +48,7 @@ struct CollectiveRecord {
   std::string_view reduction{};  // empty: it only moves
   std::int64_t global_elements = 0;
   std::int64_t bytes_sent = 0;  // by this rank, as elements_sent counts
-  // Of an exchange: the ranks, numbered over the axes, with which this one has something to do.
+  // Of an exchange: the other ranks, numbered over the axes.
   std::vector<int> sends_to = {}, receives_from = {};
 };
 

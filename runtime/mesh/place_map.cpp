@@ -5,6 +5,12 @@
 
 namespace meshwork {
 
+namespace {
+
+constexpr std::int64_t most_places = 1 << 16;
+
+}  // namespace
+
 void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string origin) {
   const std::string what = fmt::format("place of \"{}\"", key);
   map_.insert(std::move(key), std::move(places), std::move(origin),
@@ -18,6 +24,9 @@ void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string
                   }
                   if (!named.insert(place.axis).second) {
                     fail("{}: the axis \"{}\" is named twice", what, place.axis);
+                  }
+                  if (place.last.value_or(place.first) >= most_places) {
+                    fail("{}: no axis has as many as {} places", what, most_places);
                   }
                   if (place.first < 0 || place.last.value_or(place.first) < place.first) {
                     fail(

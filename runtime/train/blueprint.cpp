@@ -105,6 +105,20 @@ void Blueprint::place(const PlaceMap& places) {
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   for (const UnmatchedKey& key : places.unmatched(paths)) add(key.message);
   for (const Axis axis : spread.placing) {
+    if (spread.balanced == axis || mesh.size(axis) == 1) continue;
+    std::set<std::int64_t> used;
+    for (const auto& [path, at] : spread.placed) {
+      const auto place = std::ranges::find(at, axis, &Place::axis);
+      if (place != at.end()) used.insert(place->coordinates.begin(), place->coordinates.end());
+    }
+    if (std::ssize(used) < mesh.size(axis)) {
+      warnings.push_back(fmt::format(
+          "no layer is placed at {} of the {} coordinates of the axis \"{}\": the ranks there have "
+          "little or nothing to do",
+          mesh.size(axis) - std::ssize(used), mesh.size(axis), mesh.name(axis)));
+    }
+  }
+  for (const Axis axis : spread.placing) {
     if (spread.batch_axis == axis) {
       add(fmt::format(
           "the axis \"{}\" places layers and splits batches; `batch_axis` names another, "
@@ -202,7 +216,13 @@ void draw_within(const ByteCount& memory, Blueprint& blueprint, const Source& so
   blueprint.draw_within(memory.bytes, data, walk.rows_at_once(rows), [&](const Plan& plan) {
     const std::int64_t ranks = plan.mesh.rank_count();
     std::int64_t most = 0;
-    for (const std::int64_t rank : std::set<std::int64_t>{0, ranks / 2, ranks - 1}) {
+    std::set<std::int64_t> asked;
+    for (const std::int64_t rank : {std::int64_t{0}, ranks / 2, ranks - 1}) {
+      for (std::int64_t part = 0; part < plan.mesh.size_over(plan.placing); ++part) {
+        asked.insert(plan.mesh.neighbour(rank, plan.placing, part));
+      }
+    }
+    for (const std::int64_t rank : asked) {
       most = std::max(most, report_run(plan, source, Mode::train, rows, rank, blueprint.compiled,
                                        blueprint.options.precision, device, walk)
                                 .peak_bytes());

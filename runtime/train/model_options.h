@@ -154,8 +154,9 @@ void describe_pipeline(StepWalk& walk, Visitor& option) {
   option.about(
       "how the stages of a model, at the coordinates of an axis, walk through micro-batches");
   option("axis", walk.stages, "the axis in `place` whose coordinates are the stages, in order");
-  option.choice("schedule", walk.schedule,
-                {{"1f1b", "1f1b"}, {"gpipe", "gpipe"}, {"in_turn", "in_turn"}},
+  std::vector<std::pair<std::string, std::string>> schedules;
+  for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
+  option.choice("schedule", walk.schedule, schedules,
                 "1f1b holds the fewest micro-batches at once; gpipe goes forward with all first; "
                 "in_turn takes one after the other");
 }

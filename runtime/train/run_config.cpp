@@ -813,6 +813,14 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
   errors.raise();
   errors.check([&] { axis = batch_axis(mesh); });
   errors.raise();
+  if (axis && std::ranges::binary_search(placed->axes(), *axis)) {
+    ConfigReader(document_)
+        .section("batch_axis")
+        .fail(
+            "the axis \"{}\" places layers, so it cannot split batches; name another, or ~ for "
+            "none",
+            mesh.name(*axis));
+  }
   map = ConfigReader(document_).section("distribution").located([&] {
     return with_strategy(*map, spread_.strategy, *graph_, axis);
   });

@@ -176,7 +176,8 @@ class OperationLowering final : public Lowering {
     const Layout& stored = step_.plan.tensors[tensor].layout;
     if (planned_.needed[input].places != stored.places) {
       fail("{} writes {}, which is used at other places too ({}): place them together", path(),
-           step_.name_of(tensor), to_string(stored.places, step_.plan.mesh));
+           step_.name_of(tensor),
+           stored.places.empty() ? "everywhere" : to_string(stored.places, step_.plan.mesh));
     }
     const Operand value =
         !again_ && planned_.needed[input] == stored

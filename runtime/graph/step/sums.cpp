@@ -114,17 +114,18 @@ void StepSums::find_axes() {
     if (step_.is_sum(planned.output)) {
       all.insert(planned.natural.partial.begin(), planned.natural.partial.end());
     }
-    // Who runs nothing that is summed counts nothing.
-    all.insert(step_.plan.placing.begin(), step_.plan.placing.end());
   }
   if (has_penalty_ || has_gradient_norm_) {
     const std::vector<Axis> axes = step_.axes_of_trainable_variables();
     all.insert(axes.begin(), axes.end());
   }
-  for (const Penalized& one : activity_) {
-    const std::vector<Axis> split_by = one.layout.splitting_axes();
+  // Of all operations, whoever runs them: the reduction is of all ranks.
+  for (const PlannedOperation& planned : step_.plan.operations) {
+    if (!planned.operation->penalty().active()) continue;
+    const std::vector<Axis> split_by = step_.plan.tensors[planned.output].layout.splitting_axes();
     all.insert(split_by.begin(), split_by.end());
   }
+  all.insert(step_.plan.placing.begin(), step_.plan.placing.end());
   axes_.assign(all.begin(), all.end());
 }
 

@@ -9,32 +9,30 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/text_list.h"
 
 namespace meshwork {
 namespace {
 
-// "data+model", one a line.
-std::string lines_of(const std::set<std::vector<Axis>>& lists) {
+using AxisLists = std::set<std::vector<Axis>>;
+
+// Lists of axes as a list of lists of names.
+std::string text_of(const AxisLists& lists, const MeshShape& mesh) {
   std::string text;
   for (const std::vector<Axis>& list : lists) {
-    for (const Axis axis : list) text += fmt::format("{} ", axis);
-    text += '\n';
+    std::string names;
+    for (const Axis axis : list) append_entry(names, mesh.name(axis));
+    append_entry(text, names);
   }
   return text;
 }
 
-std::set<std::vector<Axis>> lists_in(const std::string& lines) {
-  std::set<std::vector<Axis>> lists;
-  std::vector<Axis> list;
-  Axis axis = 0;
-  for (const char c : lines) {
-    if (c == '\n') {
-      lists.insert(std::exchange(list, {}));
-    } else if (c == ' ') {
-      list.push_back(std::exchange(axis, 0));
-    } else {
-      axis = axis * 10 + (c - '0');
-    }
+AxisLists lists_in(const std::string& text, const MeshShape& mesh) {
+  AxisLists lists;
+  for (const std::string& names : entries_of(text)) {
+    std::vector<Axis> list;
+    for (const std::string& name : entries_of(names)) list.push_back(mesh.axis(name));
+    lists.insert(std::move(list));
   }
   return lists;
 }
@@ -92,7 +90,7 @@ void agree_on_collectives(DeviceMesh& mesh, Transport& transport, const std::vec
                           const MeshCollectives& booked, const std::string& what) {
   const MeshShape& shape = mesh.shape();
   std::vector<std::string> together, of_part;
-  std::set<std::vector<Axis>> axes;
+  AxisLists axes;
   Messages sent, expected;
   for (const CollectiveRecord& record : booked.records()) {
     const std::string entry = describe(record, shape);
@@ -124,10 +122,10 @@ void agree_on_collectives(DeviceMesh& mesh, Transport& transport, const std::vec
     require_agreement(mesh.communicator(others), of_part, what);
   }
   require_matching(mesh, sent, expected, what);
-  // By now all is known to be alike, so that nobody waits in vain.
-  std::set<std::vector<Axis>> wanted;
-  for (const DistinctText& text : distinct_texts(mesh.all(), lines_of(axes))) {
-    wanted.merge(lists_in(text.text));
+  // All ranks have agreed, so that all of them get here.
+  AxisLists wanted;
+  for (const DistinctText& text : distinct_texts(mesh.all(), text_of(axes, shape))) {
+    wanted.merge(lists_in(text.text, shape));
   }
   for (const std::vector<Axis>& list : wanted) {
     mesh.prepare(list);

@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "layers/activity_regularization.h"
 #include "layers/add.h"
 #include "layers/dense.h"
 #include "layers/layer_normalization.h"
@@ -201,6 +202,33 @@ TEST_CASE("a pipeline whose values go back, or on an axis without stages, is ref
   CHECK_THROWS_WITH(check_stages(back, {.stages = "stag"}),
                     Catch::Contains("did you mean \"stage\"?"));
   CHECK_NOTHROW(check_stages(back, {}));
+}
+
+TEST_CASE("a layer at every stage can be no part of a chain of stages") {
+  const MeshShape mesh = mesh_of({{"stage", 4}, {"data", 1}});
+  const Plan wide = planned(chain, mesh, {{"a", {{"stage", 2}}}, {"b", {{"stage", 0, 3}}}});
+  CHECK_THROWS_WITH(check_stages(wide, {.stages = "stage"}),
+                    Catch::Contains("b/product") && Catch::Contains("at every stage"));
+  // What is at two stages gets its gradient from both.
+  const Plan trunk = planned(towers, mesh, {{"left", {{"stage", 0}}}, {"right", {{"stage", 3}}}});
+  CHECK_THROWS_WITH(check_stages(trunk, {.stages = "stage"}),
+                    Catch::Contains("gradients of a pipeline go back"));
+}
+
+TEST_CASE("the sums of a step are over the same axes on all ranks, whoever runs what") {
+  const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 1}, {"model", 2}});
+  Trained penalized = chain;
+  penalized.build = [](SymbolicTensor x) {
+    x = Dense({.name = "a", .units = 6})(x);
+    x = ActivityRegularization({.name = "penalty", .l2 = 0.01f})(x);
+    return Dense({.name = "last", .units = 4})(x);
+  };
+  const Plan plan =
+      planned(penalized, mesh, {{"a|penalty", {{"stage", 0}}}, {"last", {{"stage", 1}}}},
+              {{"penalty/output", {{}, "model"}}, {"a/output", {{}, "model"}}});
+  for (const std::int64_t rank : {0, 1, 2, 3}) {
+    CHECK(report(plan, rank).collectives.back().axes == std::vector<Axis>{0, 2});
+  }
 }
 
 TEST_CASE("an axis that places layers splits neither batches nor tensors") {

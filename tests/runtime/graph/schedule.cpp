@@ -10,6 +10,56 @@ namespace {
 
 using Kind = Action::Kind;
 
+// Carries the actions of all stages out against a model of what they wait for: forward of the stage
+// before, backward of the one behind, and that what was sent back was taken. "" if all end; else what
+// each stage is stuck at.
+std::string why_stuck(const std::vector<std::vector<Action>>& by_stage) {
+  const std::size_t stages = by_stage.size();
+  std::vector<std::size_t> next(stages, 0);
+  // By stage: the micro-batches with which it has gone forward and backward.
+  std::vector<std::vector<std::int64_t>> forward(stages), backward(stages);
+  const auto has = [](const std::vector<std::int64_t>& list, std::int64_t micro_batch) {
+    return std::ranges::find(list, micro_batch) != list.end();
+  };
+  // Whether a stage is in an action or behind it: then it takes what was sent to it.
+  const auto has_begun = [&](std::size_t stage, Action action) {
+    const auto found = std::ranges::find(by_stage[stage], action);
+    return found != by_stage[stage].end() &&
+           static_cast<std::size_t>(found - by_stage[stage].begin()) <= next[stage];
+  };
+  const auto can = [&](std::size_t stage, Action action) {
+    if (action.kind == Kind::forward) {
+      return stage == 0 || has(forward[stage - 1], action.micro_batch);
+    }
+    // What it has sent forward of this micro-batch, and back of those before, was taken.
+    const bool taken_before =
+        stage == 0 || std::ranges::all_of(backward[stage], [&](std::int64_t sent) {
+          return has_begun(stage - 1, {Kind::backward, sent});
+        });
+    const bool came_back = stage + 1 == stages || has(backward[stage + 1], action.micro_batch);
+    return taken_before && came_back && has(forward[stage], action.micro_batch);
+  };
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (std::size_t stage = 0; stage < stages; ++stage) {
+      while (next[stage] < by_stage[stage].size() && can(stage, by_stage[stage][next[stage]])) {
+        const Action action = by_stage[stage][next[stage]++];
+        auto& done = action.kind == Kind::forward ? forward : backward;
+        done[stage].push_back(action.micro_batch);
+        moved = true;
+      }
+    }
+  }
+  std::string stuck;
+  for (std::size_t stage = 0; stage < stages; ++stage) {
+    if (next[stage] == by_stage[stage].size()) continue;
+    const Action at = by_stage[stage][next[stage]];
+    stuck += fmt::format("{}stage {} waits to go {} with micro-batch {}", stuck.empty() ? "" : "; ",
+                         stage, at.kind == Kind::forward ? "forward" : "backward", at.micro_batch);
+  }
+  return stuck;
+}
+
 // "F0 F1 B0".
 std::string text_of(const std::vector<Action>& actions) {
   std::string text;

@@ -228,6 +228,64 @@ TEST_CASE("a placed model computes the bits of one that is not") {
   }
 }
 
+TEST_CASE("two axes place layers together") {
+  if (Communicator::world().size() != 4) return;
+  DeviceMesh mesh({{"stage", 2}, {"tower", 2}, {"data", 1}, {"model", 1}});
+  const Network& network = networks[2];
+  const PlacesOfLayers places{{"side1", {{"stage", 0}, {"tower", 0}}},
+                              {"side3", {{"stage", 1}, {"tower", 1}}},
+                              {"classes", {{"stage", 1}, {"tower", 0}}}};
+  const StepWalk walk{.micro_batches = 2};
+  compare(trained(network, placed(mesh, {}, places), walk),
+          trained(network, placed(mesh, {}, {}), walk), false);
+}
+
+namespace {
+
+// A mask that only the loss reads, where the output is; and a layer that is called at two places, once
+// beside the loss.
+SymbolicTensor masked(const SymbolicTensor& tokens) {
+  const auto x =
+      Embedding({.name = "emb", .input_dim = classes, .output_dim = 5, .mask_zero = true})(tokens);
+  return Dense({.name = "out", .units = classes})(Dense({.name = "mid", .units = 6})(x));
+}
+
+}  // namespace
+
+TEST_CASE("what only training reads elsewhere is no message of a prediction") {
+  Network network = networks[1];
+  network.layers = masked;
+  for (const std::vector<MeshAxis>& axes : meshes()) {
+    DeviceMesh mesh(axes);
+    compare(trained(network,
+                    placed(mesh, {}, {{"emb", {{"stage", 1}}}, {"mid|out", {{"stage", 0}}}}), {}),
+            trained(network, placed(mesh, {}, {}), {}), true);
+  }
+}
+
+TEST_CASE("a layer that is called at two places, where one call leads to the loss, is trained") {
+  const std::int64_t ranks = Communicator::world().size();
+  if (ranks % 2 != 0) return;
+  DeviceMesh mesh({{"stage", 2}, {"data", 1}, {"idle", -1}});
+  const auto train = [&](const PlacesOfLayers& places) {
+    const SymbolicTensor input = Input({5, 3}, "x");
+    const SharedLayer shared = Dense({.name = "shared", .units = 4});
+    const auto first = Dense({.name = "first", .units = 6})(Flatten()(input));
+    const auto second = Dense({.name = "second", .units = 6})(Flatten()(input));
+    const auto d = Dense({.name = "d", .units = classes})(shared(first));
+    const auto e = Dense({.name = "e", .units = classes})(shared(second));
+    Model model({input}, {d, e}, placed(mesh, {}, places), {.seed = 3});
+    model.compile(
+        {.optimizer = SGD({.learning_rate = 0.1}),
+         .outputs = {{"d", {.loss = SparseCategoricalCrossentropy({.from_logits = true})}},
+                     {"e", {}}}});
+    (void)model.fit(byte_images(20, {5, 3}, classes, 11),
+                    {.epochs = 1, .batch_size = 8, .verbose = Verbosity::silent});
+    return variables_of(model);
+  };
+  CHECK(train({{"first|d", {{"stage", 0}}}, {"second|e", {{"stage", 1}}}}) == train({}));
+}
+
 TEST_CASE("every schedule of a pipeline gives the same bits") {
   for (const Network& network : networks) {
     for (const std::vector<MeshAxis>& axes : meshes()) {
