@@ -38,6 +38,7 @@ NOT_RUN = {
     "cmake": "builds, or installs: tests/launch/install.cmake does that",
     "meshwork reference Swish": "needs an extension that is built: tests/launch/install.cmake",
     "mpirun -n 2 meshwork train mine": "the same",
+    "mpirun -n 3 meshwork train mine": "the same",
     "mpirun -n 4 meshwork test-layer": "the same",
     "srun": "needs a Slurm cluster",
     "spack": "needs Spack: tests/launch/recipes.py reads the recipe",
