@@ -1,13 +1,14 @@
 // From a plan to a program: the schedule of one step, booked instruction by instruction.
 //
-// A step is: first the sums that others read (step/sums.h), of the whole batch. For each micro-batch
-// (walk.h), convert what was fed; every operation forward; in training, every operation backward in
-// reverse; in the order of a schedule (schedule.h). A rank books the operations that are placed on it,
-// and its part of what crosses between places. Then the buckets of gradients, started as they are complete and waited for at the end;
-// penalties, clipping and the update; and one reduction of all sums (losses, metrics, penalties).
-// Between operations stand the redistributions that the plan implies, each made once for all uses
-// that want the same. Variables that are gathered for use are gathered again for backward, so that
-// no rank holds more of them than a layer needs.
+// A step is: first the sums that others read (step/sums.h), of the whole batch. For each
+// micro-batch (walk.h), convert what was fed; every operation forward; in training, every operation
+// backward in reverse; in the order of a schedule (schedule.h). A rank books the operations that
+// are placed on it, and its part of what crosses between places. Then the buckets of gradients,
+// started as they are complete and waited for at the end; penalties, clipping and the update; and
+// one reduction of all sums (losses, metrics, penalties). Between operations stand the
+// redistributions that the plan implies, each made once for all uses that want the same. Variables
+// that are gathered for use are gathered again for backward, so that no rank holds more of them
+// than a layer needs.
 //
 // The same walk, with `plan_collectives` and a builder without a device, is what `meshwork plan`
 // shows.

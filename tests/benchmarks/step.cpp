@@ -14,13 +14,14 @@
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
-// rows of the next), `sharded` (batches, and each kernel over the same ranks), `planes` (of volumes),
-// `towers` (each on a rank of its own), `stages` or `gpipe` (of dense layers: a pipeline, 8
-// micro-batches) or `parts` (the same micro-batches without stages). PRECISION is `float32`, `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto`
-// or `never`: whether samples may stay on a device with memory of its own, KERNELS `fixed`, `timed`
-// or a file. Numbers are synthetic: the arithmetic is the same. Printed is one line of JSON:
-// milliseconds a step, with quartiles, and the seconds of the first pass, which makes the program;
-// "gains": whether products are faster in PRECISION than in float32.
+// rows of the next), `sharded` (batches, and each kernel over the same ranks), `planes` (of
+// volumes), `towers` (each on a rank of its own), `stages` or `gpipe` (of dense layers: a pipeline,
+// 8 micro-batches) or `parts` (the same micro-batches without stages). PRECISION is `float32`,
+// `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto` or `never`: whether samples may
+// stay on a device with memory of its own, KERNELS `fixed`, `timed` or a file. Numbers are
+// synthetic: the arithmetic is the same. Printed is one line of JSON: milliseconds a step, with
+// quartiles, and the seconds of the first pass, which makes the program; "gains": whether products
+// are faster in PRECISION than in float32.
 //
 // On a processor the step loop is profiled (--profile of `meshwork train`), each step is timed by
 // itself, and the parts of a step are printed too. A device that works beside the processor is not
