@@ -193,12 +193,12 @@ constexpr const char* end_of_training = "end of training";
 Helpers helpers_of(const std::vector<RoleRanks>& roles, Runtime& part, Rpc& rpc, double seconds) {
   Helpers helpers{.rpc = &rpc};
   for (const RoleRanks& role : roles) {
-    if (role.name == evaluating_role) {
+    if (role.class_name == evaluating_role) {
       helpers.evaluate = true;
       if (part.is_root()) {
         helpers.evaluator = evaluator_at(rpc, static_cast<int>(role.first), seconds);
       }
-    } else if (role.name == feeding_role) {
+    } else if (role.class_name == feeding_role) {
       const int feeder = static_cast<int>(role.first + part.rank() % role.count);
       helpers.feed = [&rpc, feeder, seconds](std::shared_ptr<const Source> source) {
         return fed_by(rpc, feeder, seconds, std::move(source));

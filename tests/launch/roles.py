@@ -109,6 +109,9 @@ for feeders in (1, 2):
         sys.exit(f"with {feeders} feeders, the log is {log()} instead of {plain}")
 run(3, roles="feed: 2, evaluate: 1")
 compare(log(), plain, "feeders and an evaluator")
+said = run(2, roles="Feed: 1, Evaluate: 1")
+compare(log(), plain, "roles by their classes")
+expect(said, r"epoch 4/4 evaluated")
 
 # Every second epoch.
 run(0, "fit.validation_freq=2")

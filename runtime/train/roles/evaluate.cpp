@@ -182,7 +182,7 @@ std::shared_ptr<EpochEvaluator> evaluator_at(Rpc& rpc, int rank, double seconds)
 
 void add_evaluate(Catalog& catalog) {
   catalog.add<SharedRole, NoRoleOptions>(
-      "Evaluate", {"evaluate"},
+      evaluating_role, {"evaluate"},
       [](const NoRoleOptions&) { return std::make_shared<const EvaluateRole>(); }, {},
       "scores the weights of each epoch on the validation data while the others train on");
 }

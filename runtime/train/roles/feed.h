@@ -15,8 +15,8 @@
 
 namespace meshwork {
 
-/// Its name in a configuration.
-inline constexpr const char* feeding_role = "feed";
+/// Its class in the catalog.
+inline constexpr const char* feeding_role = "Feed";
 
 /// `source` as the feeder `rank` reads it, which has opened the same. It has to answer within
 /// `seconds`; 0: when it likes. `rpc` outlives it.

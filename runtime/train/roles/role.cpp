@@ -1,5 +1,7 @@
 #include "runtime/train/roles/role.h"
 
+#include <algorithm>
+
 #include "collectives/error.h"
 #include "runtime/config/range.h"
 #include "runtime/config/reader.h"
@@ -33,15 +35,20 @@ void from_config(const ConfigNode& node, WrittenRoles& roles, const Catalog& cat
   int open = 0;
   for (const ConfigEntry& entry : node.entries()) {
     errors.check([&] {
-      RoleRanks ranks{.name = entry.name, .role = nullptr};
+      RoleRanks ranks{.name = entry.name, .class_name = "", .role = nullptr};
       if (entry.name == training_role) {
         trains = true;
-      } else if (catalog.find<SharedRole>(entry.name) == nullptr) {
+      } else if (const auto* const found = catalog.find<SharedRole>(entry.name)) {
+        const auto same = std::ranges::find(roles.entries, found->class_name, &RoleRanks::class_name);
+        if (same != roles.entries.end()) {
+          entry.key.fail("\"{}\" and \"{}\" are one role; name it once", same->name, entry.name);
+        }
+        ranks.class_name = found->class_name;
+        ranks.role = catalog.make<SharedRole>(entry.key);
+      } else {
         std::vector<std::string> names = catalog.names_like<SharedRole>(entry.name);
         names.emplace_back(training_role);
         throw entry.key.unknown(KindOf<SharedRole>::word, names);
-      } else {
-        ranks.role = catalog.make<SharedRole>(entry.key);
       }
       ranks.count = entry.value.as<std::int64_t>(at_least(-1).up_to(most_ranks_of_a_role));
       if (ranks.count == 0) {

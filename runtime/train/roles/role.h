@@ -94,8 +94,9 @@ struct KindOf<SharedRole> {
 
 /// Ranks that do the same, from `first` on.
 struct RoleRanks {
-  std::string name;  // as it is written
-  SharedRole role;   // null: they train
+  std::string name;        // as it is written
+  std::string class_name;  // of the catalog; "": they train
+  SharedRole role;         // null: they train
   std::int64_t first = 0, count = 0;
 };
 
