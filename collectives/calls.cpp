@@ -75,7 +75,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
       : options_(options),
         job_ranks_(job_ranks_of(ranks)),
         owner_(std::this_thread::get_id()),
-        has_threads_(options.threads && settled(Progress::automatic) == Progress::thread),
+        has_threads_(options.threads && Calls::can_have_threads()),
         bells_(ranks),
         messages_(ranks),
         rank_(ranks.rank()),
@@ -1042,6 +1042,10 @@ void Calls::close() {
 
 bool Calls::has_threads() const {
   return service_->has_threads();
+}
+
+bool Calls::can_have_threads() {
+  return settled(Progress::automatic) == Progress::thread;
 }
 
 int Calls::rank() const {

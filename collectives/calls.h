@@ -171,6 +171,8 @@ class Calls {
 
   /// Whether threads bring calls on.
   [[nodiscard]] bool has_threads() const;
+  /// Whether they would, unless `CallsOptions` say otherwise.
+  [[nodiscard]] static bool can_have_threads();
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
 

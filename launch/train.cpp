@@ -266,6 +266,11 @@ int train(Runtime& runtime, const CommandLine& line) {
     if (!on_all(runtime.world(), has_roles)) return;
     config.emplace(read_same_run(runtime.world(), line));
     roles = config->roles().on(runtime.size());
+    if (!roles.empty() && !on_all(runtime.world(), Calls::can_have_threads())) {
+      fail(
+          "roles: ranks that do not train answer in threads of their own; that needs an MPI with "
+          "MPI_THREAD_MULTIPLE, and no MESHWORK_PROGRESS of \"polls\" or \"none\"");
+    }
   });
   if (status != 0) return status;
   if (roles.empty()) return train_here(runtime, line, {});

@@ -41,14 +41,15 @@ log: {jsonl: log.jsonl}
 """
 
 
-def run(others, *settings, status=0, roles="evaluate: {}"):
+def run(others, *settings, status=0, roles="evaluate: {}", environment=None):
     """Runs with so many ranks besides those that train, and gives what it says."""
     command = [*launcher[:2], str(trainers + others), *launcher[3:], meshwork, "train", "run.yaml"]
     if others > 0:
         command += ["--set", f"roles={{train: -1, {roles.format(others)}}}"]
     for setting in settings:
         command += ["--set", setting]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60,
+                           env={**os.environ, **(environment or {})})
     said = ended.stdout + ended.stderr
     if ended.returncode != status:
         sys.exit(f"{' '.join(command)}: status {ended.returncode}\n{said}")
@@ -169,4 +170,7 @@ said = run(0, "roles={train: -1, evaluat: 1}", status=2)
 expect(said, r'unknown role "evaluat"; did you mean "evaluate"')
 said = run(0, "roles={evaluate: -1}", status=2)
 expect(said, r'there is no "train" among the roles')
+for progress in ("polls", "none"):
+    said = run(1, status=2, environment={"MESHWORK_PROGRESS": progress})
+    expect(said, r"roles: ranks that do not train answer in threads .* needs an MPI with MPI_THREAD_M")
 os.remove("run.yaml")
