@@ -94,7 +94,8 @@ struct CallsOptions {
   bool threads = true;
   /// How long the service stays awake when there is nothing to do, in seconds.
   double awake_seconds = 2e-3;
-  /// How long `close` waits for functions that still run here, in seconds.
+  /// How long `close` waits for one function that still runs here, in seconds. While the function
+  /// waits for an answer, that does not count.
   double closing_seconds = 30;
   /// Of the thread that makes the service: while it waits for an answer, this says for which. May be
   /// null.
@@ -166,7 +167,7 @@ class Calls {
   void progress();
 
   /// Ends the service: waits until all requests of all ranks are answered. Every rank calls it. Ends
-  /// the job if a function here does not return in `closing_seconds`.
+  /// the job if one function here runs on for `closing_seconds`.
   void close();
 
   /// Whether threads bring calls on.

@@ -376,6 +376,25 @@ TEST_CASE("a long function keeps nothing else of its rank from going on") {
   calls.close();
 }
 
+TEST_CASE("the end waits for many short functions, and for one that waits for them") {
+  for (const bool threads : {true, false}) {
+    Calls calls(Communicator::world(), {.threads = threads, .closing_seconds = 0.4});
+    const int next = (calls.rank() + 1) % calls.size();
+    calls.define("short", [](int, CallPayload) -> CallPayload {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return {};
+    });
+    calls.define("waits", [&](int, CallPayload) -> CallPayload {
+      for (int i = 0; i < 30; ++i) static_cast<void>(calls.call(next, "short", {}).get());
+      return {};
+    });
+    calls.open();
+    const Answer answer = calls.call(next, "waits", {});
+    CHECK_NOTHROW(calls.close());
+    CHECK(answer.is_ready());
+  }
+}
+
 TEST_CASE("an answer that nobody wants does no harm") {
   const Communicator world = Communicator::world();
   Calls calls(world);
