@@ -178,6 +178,43 @@ TEST_CASE("small calls pass a large one") {
   }
 }
 
+TEST_CASE("a tag is not used again while the message that has it is under way") {
+  const Communicator world = Communicator::world();
+  CallMessages messages(world, CallMessages::most_streams_to_a_rank);
+  const int to = (world.rank() + 1) % world.size();
+  constexpr std::uint64_t shorts = 300;
+  const auto message_of = [&](std::uint64_t number, std::size_t count) {
+    // Small blocks travel at once, whoever has posted a receive.
+    std::vector<CallBlock> blocks;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      blocks.push_back(block_of(pattern(count, static_cast<std::uint32_t>(4 * number) + i)));
+    }
+    return CallMessage{.rank = to, .number = number, .payload = {.blocks = std::move(blocks)}};
+  };
+  const auto count_of = [](std::uint64_t number) {
+    return number == 0 ? std::size_t{8} << 20 : std::size_t{100} + number % 7;
+  };
+  for (std::uint64_t number = 0; number < shorts; ++number) {
+    messages.send(message_of(number, count_of(number)));
+  }
+  std::vector<std::uint64_t> wrong;
+  std::uint64_t come = 0;
+  while (come < shorts || messages.is_under_way()) {
+    messages.look([&](const CallMessage& message) {
+      ++come;
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        if (values_of(message.payload.blocks[i]) !=
+            pattern(count_of(message.number), static_cast<std::uint32_t>(4 * message.number) + i)) {
+          wrong.push_back(message.number);
+        }
+      }
+    });
+  }
+  CHECK(wrong.empty());
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+  messages.finish();
+}
+
 TEST_CASE("random calls between all ranks, nothing is lost and nothing is run twice") {
   const Communicator world = Communicator::world();
   const Way way = any_way();
