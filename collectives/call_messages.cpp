@@ -145,7 +145,10 @@ bool CallMessages::advance(Stream& stream, bool outgoing, bool& is_over) {
     if (piece != MPI_REQUEST_NULL) {
       int done = 0;
       check_mpi(MPI_Test(&piece, &done, MPI_STATUS_IGNORE), "MPI_Test of a piece of a call");
-      if (done == 0) continue;
+      if (done == 0) {
+        if (!stream.scrap.empty()) break;
+        continue;
+      }
       moved = true;
     }
     while (stream.block < stream.lengths.size() && stream.offset == stream.lengths[stream.block]) {
@@ -176,6 +179,7 @@ bool CallMessages::advance(Stream& stream, bool outgoing, bool& is_over) {
     }
     stream.offset += bytes;
     moved = true;
+    if (!stream.scrap.empty()) break;  // one receive at a time may write there
   }
   is_over = stream.block == stream.lengths.size() &&
             std::ranges::all_of(stream.pieces,
