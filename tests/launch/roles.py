@@ -151,6 +151,18 @@ compare(log(), stopped, "EarlyStopping")
 if "evaluated" in said:
     sys.exit(f"the validation came after the epoch's end:\n{said}")
 
+# TensorBoard has the values of each epoch once, whether they are waited for or not.
+for others in (0, 1):
+    for waiting in ("", "EarlyStopping: {patience: 9}"):
+        shutil.rmtree("events", ignore_errors=True)
+        run(others, f"fit.callbacks=[{{TensorBoard: {{log_dir: events}}}}, {{{waiting}}}]"
+            if waiting else "fit.callbacks=[{TensorBoard: {log_dir: events}}]")
+        events = b"".join(file.read_bytes() for file in pathlib.Path("events/validation").iterdir())
+        for name in (b"evaluation_loss_vs_iterations", b"epoch_loss"):
+            if events.count(name) != 4:
+                sys.exit(f"{others} evaluators, {waiting}: {events.count(name)} events {name}")
+shutil.rmtree("events")
+
 # The mesh is of those that train.
 if trainers == 2:
     spread = ("mesh={model: 2}", "layout={d1/kernel: [~, model]}", "batch_axis=~")
