@@ -33,9 +33,8 @@ struct EvaluationDesk {
 class EvaluateRole final : public Role {
  public:
   void run(RoleRun& run) const override {
-    EvaluationDesk desk;
+    auto& desk = run.keep<EvaluationDesk>();
     define(run, desk);
-    run.rpc.open();
     try {
       evaluate_all(run, desk);
     } catch (const RanksParted&) {

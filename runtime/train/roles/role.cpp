@@ -11,6 +11,7 @@ namespace meshwork {
 namespace {
 
 constexpr const char* training_role = "train";
+constexpr const char* end_of_training = "end of training";
 constexpr std::int64_t most_ranks_of_a_role = std::int64_t{1} << 31;
 
 }  // namespace
@@ -20,12 +21,34 @@ void RoleEnd::come() {
 }
 
 bool RoleEnd::has_come() const {
+  rpc_->open();
   const std::scoped_lock lock(mutex_);
   return has_come_;
 }
 
 void RoleEnd::wait() {
   static_cast<void>(wait_for([] { return false; }));
+}
+
+void play(const RoleRanks& own, const RunConfig& config, const Communicator& ranks, Rpc& rpc) {
+  RoleEnd end(rpc);
+  RoleRun run{config, ranks, rpc, end};
+  rpc.define(end_of_training, [&end] { end.come(); });
+  try {
+    own.role->run(run);
+    end.wait();
+    rpc.close();
+  } catch (const std::exception& error) {
+    abort_job(1, fmt::format("role {}: {}", own.name, message_of(error)));
+  }
+}
+
+void end_roles(const std::vector<RoleRanks>& roles, Rpc& rpc) {
+  for (const RoleRanks& role : roles) {
+    for (std::int64_t i = 0; role.role != nullptr && i < role.count; ++i) {
+      static_cast<void>(rpc.call(static_cast<int>(role.first + i), end_of_training));
+    }
+  }
 }
 
 void from_config(const ConfigNode& node, WrittenRoles& roles, const Catalog& catalog) {
