@@ -97,6 +97,11 @@ std::string to_text(const WrittenRoles& roles) {
   return "{" + text + "}";
 }
 
+std::int64_t WrittenRoles::trainers() const {
+  const auto found = std::ranges::find(entries, nullptr, &RoleRanks::role);
+  return found == entries.end() ? 0 : found->count;
+}
+
 std::vector<RoleRanks> WrittenRoles::on(std::int64_t ranks) const {
   std::int64_t taken = 0;
   bool is_open = false;

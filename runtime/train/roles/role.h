@@ -122,6 +122,8 @@ struct WrittenRoles {
   static constexpr const char* expected =
       "a map of roles and how many ranks have them, such as {train: 6, evaluate: 1}";
   std::vector<RoleRanks> entries;  // -1: all remaining ranks
+  /// How many ranks train, as it is written; -1: all remaining; 0: there is no section.
+  [[nodiscard]] std::int64_t trainers() const;
   /// Of a job of `ranks`. Throws `Error` if they are not for all of these.
   [[nodiscard]] std::vector<RoleRanks> on(std::int64_t ranks) const;
 };
