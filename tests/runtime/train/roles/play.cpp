@@ -9,6 +9,7 @@
 #include "layers/pages.h"
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
+#include "runtime/train/roles/evaluate.h"
 #include "runtime/train/roles/role.h"
 #include "runtime/train/run_config.h"
 #include "tests/support/catch.h"
@@ -88,6 +89,31 @@ TEST_CASE("functions of a role are called from the start to the end, and have th
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       CHECK_FALSE(rpc.call_within<bool>(20, rank, "is gone").get());
     }
+    rpc.close();
+  }
+}
+
+TEST_CASE("what is wrong with an evaluator ends the evaluation on all, and is said") {
+  const Communicator world = Communicator::world();
+  Catalog catalog;
+  const RunConfig config = config_of(catalog);
+  const std::vector<RoleRanks> roles = config.roles().on(world.size());
+  const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
+  Rpc rpc(world);
+  const JobWithin within(part);
+  if (world.rank() > 0) {
+    play(roles.at(1), config, part, rpc);
+  } else {
+    rpc.open();
+    const auto evaluator = evaluator_at(rpc, 1, 20);
+    evaluator->start(0, std::vector<float>(8));
+    CHECK(evaluator->finish().names().front() == "loss");
+    evaluator->start(1, std::vector<float>(9));
+    CHECK_THROWS_WITH(evaluator->finish(),
+                      Catch::Contains("the weights have 9 elements, and the evaluators' model has 8"));
+    evaluator->start(2, std::vector<float>(8));
+    CHECK_THROWS_WITH(evaluator->finish(), Catch::Contains("the weights have 9 elements"));
+    end_roles(roles, rpc);
     rpc.close();
   }
 }
