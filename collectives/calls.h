@@ -17,10 +17,14 @@
 // different ones. Here payloads are bytes (call_payload.h); runtime/rpc gives them types.
 //
 // What is guaranteed:
-//   - A call ends: with the answer, with the error of the far function, after its time limit, or
-//     because the callee is gone. It ends once. A late answer is dropped. That a rank is gone is known
-//     on its own node; of another node, the time limit or the launcher ends the call.
-//   - No request is lost or run twice. A rank that has not opened yet keeps requests until it does.
+//   - A call ends once: with the answer, with the error of the far function, after its time limit, or
+//     because the callee is gone. A late answer is dropped.
+//   - A caller notices that the callee is gone while it waits in `get` or `wait_for`, on the same node.
+//     Between nodes, the time limit or the launcher ends the call. `close` notices no such rank: it
+//     waits for all of them.
+//   - No request is lost or run twice. A rank that has not opened yet keeps requests until it does. One
+//     exception: a function that calls others takes their answers before it returns. The service may
+//     end before a request whose answer such a function dropped.
 //   - No call waits for the callee's program, which may compute, or wait in a collective. Threads of
 //     the service do the work. They use communicators of their own and share no lock with a step.
 //   - Functions of a rank run one at a time, so what they share needs no lock. One that waits for an
@@ -158,7 +162,7 @@ class Calls {
 
   /// Calls the function `name` of `rank`. From any thread, where the service has threads; does not
   /// wait. What `get` of the answer throws: `CallFailed`, `CallTimedOut`, `UnknownFunction`, or
-  /// `RanksParted` if the callee is gone. A call that timed out may still be sent, so the blocks that it
+  /// `RanksParted` if the callee is gone, on this node. A call that timed out may still be sent, so the blocks that it
   /// carries have owners, or outlive the service.
   [[nodiscard]] Answer call(int rank, std::string_view name, CallPayload arguments,
                             const CallOptions& options = {});
