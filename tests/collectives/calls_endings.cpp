@@ -37,9 +37,8 @@ void run(std::string way) {
   calls.define("hang", [](int, CallPayload) -> CallPayload {
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
   });
-  calls.define("wait for hang", [&](int, CallPayload) -> CallPayload {
-    return calls.call(last, "hang", {}).get();
-  });
+  calls.define("wait for hang",
+               [&](int, CallPayload) -> CallPayload { return calls.call(last, "hang", {}).get(); });
   calls.open();
   if (way == "died") {
     // SIGTERM, by which a launcher ends the others, is put off for long.

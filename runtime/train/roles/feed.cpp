@@ -88,7 +88,8 @@ std::shared_ptr<const Source> fed_by(Rpc& rpc, int rank, double seconds,
 
 void add_feed(Catalog& catalog) {
   catalog.add<SharedRole, NoRoleOptions>(
-      feeding_role, {"feed"}, [](const NoRoleOptions&) { return std::make_shared<const FeedRole>(); }, {},
+      feeding_role, {"feed"},
+      [](const NoRoleOptions&) { return std::make_shared<const FeedRole>(); }, {},
       "reads the training data for the ranks that train");
 }
 

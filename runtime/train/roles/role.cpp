@@ -62,7 +62,8 @@ void from_config(const ConfigNode& node, WrittenRoles& roles, const Catalog& cat
       if (entry.name == training_role) {
         trains = true;
       } else if (const auto* const found = catalog.find<SharedRole>(entry.name)) {
-        const auto same = std::ranges::find(roles.entries, found->class_name, &RoleRanks::class_name);
+        const auto same =
+            std::ranges::find(roles.entries, found->class_name, &RoleRanks::class_name);
         if (same != roles.entries.end()) {
           entry.key.fail("\"{}\" and \"{}\" are one role; name it once", same->name, entry.name);
         }

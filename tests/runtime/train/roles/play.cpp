@@ -65,12 +65,11 @@ TEST_CASE("functions of a role are called from the start to the end, and have th
   const Communicator world = Communicator::world();
   Catalog catalog;
   const RunConfig config = config_of(catalog);
-  const std::vector<RoleRanks> roles{
-      {.name = "train", .first = 0, .count = 1},
-      {.name = "brief",
-       .role = std::make_shared<const Brief>(waits),
-       .first = 1,
-       .count = world.size() - 1}};
+  const std::vector<RoleRanks> roles{{.name = "train", .first = 0, .count = 1},
+                                     {.name = "brief",
+                                      .role = std::make_shared<const Brief>(waits),
+                                      .first = 1,
+                                      .count = world.size() - 1}};
   const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
   Rpc rpc(world);
   if (world.rank() > 0) {
@@ -109,8 +108,9 @@ TEST_CASE("what is wrong with an evaluator ends the evaluation on all, and is sa
     evaluator->start(0, std::vector<float>(8));
     CHECK(evaluator->finish().names().front() == "loss");
     evaluator->start(1, std::vector<float>(9));
-    CHECK_THROWS_WITH(evaluator->finish(),
-                      Catch::Contains("the weights have 9 elements, and the evaluators' model has 8"));
+    CHECK_THROWS_WITH(
+        evaluator->finish(),
+        Catch::Contains("the weights have 9 elements, and the evaluators' model has 8"));
     evaluator->start(2, std::vector<float>(8));
     CHECK_THROWS_WITH(evaluator->finish(), Catch::Contains("the weights have 9 elements"));
     end_roles(roles, rpc);
