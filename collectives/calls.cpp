@@ -36,16 +36,15 @@ struct CallKind {
   static constexpr std::uint32_t request = 0, answer = 1, failure = 2, unknown = 3;
 };
 
-constexpr std::size_t call_window =
-    16;                                 // requests of a rank at another, unless functions made them
-constexpr Seconds longest_sleep{0.05};  // of the leader, if nobody rings
-constexpr int sleeps_before_trim = 20;  // a second without calls
-constexpr Seconds short_sleep{1e-3};    // the same while something is under way
+// Requests of a rank at another; those that functions make do not count.
+constexpr std::size_t call_window = 16;
+constexpr Seconds longest_sleep{0.05};                    // of the leader, if nobody rings
+constexpr int sleeps_before_trim = 20;                    // a second without calls
+constexpr Seconds short_sleep{1e-3};                      // the same while something is under way
 constexpr std::chrono::milliseconds standby_tick{1};      // of the standby
 constexpr std::chrono::milliseconds between_checks{100};  // of a wait: whether it is in vain
 constexpr std::chrono::milliseconds between_rings{1};
-constexpr std::chrono::seconds thread_patience{
-    1};  // for threads, where the service ends without the others
+constexpr std::chrono::seconds thread_patience{1};  // where the service ends without the others
 constexpr std::chrono::milliseconds between_looks_at_the_end{20};
 constexpr int looks_between_clocks = 16;
 constexpr std::chrono::microseconds before_rings{20};
@@ -219,7 +218,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
   std::deque<CallMessage> to_send_, ready_;
   int sleepers_ = 0;  // in `answers_`
   bool is_closed_ = false, has_ended_ = false;
-  std::string broken_;   // by an error of MPI
+  std::string broken_;  // by an error of MPI
   std::list<RunningFunction> running_;
   Clock::time_point turn_since_;
   bool leader_runs_ = false;

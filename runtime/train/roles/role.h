@@ -40,8 +40,8 @@ namespace meshwork {
 
 class RunConfig;
 
-/// That training has ended. From any thread. Who asks for it has defined his functions: that opens the
-/// service, without which it would not come.
+/// Whether training has ended. Any thread may ask. Asking opens the service, since the news comes by a
+/// call, so a role defines its functions first.
 class RoleEnd {
  public:
   explicit RoleEnd(Rpc& rpc) : rpc_(&rpc) {}
