@@ -26,11 +26,9 @@ namespace meshwork {
 
 namespace {
 
-constexpr std::int64_t bell_bytes =
-    128;  // bytes of a bell: a cache bell_bytes of its own, and its neighbour
+constexpr std::int64_t bell_bytes = 128;               // a cache line of its own, and its neighbour
 constexpr std::int64_t between_datagrams = 1'000'000;  // nanoseconds
-constexpr int longest_deafness =
-    1000;  // milliseconds until the ear sees that it is not needed any more
+constexpr int longest_deafness = 1000;  // milliseconds until the ear sees that it is not needed
 
 std::atomic_ref<std::uint32_t> word_of(std::uint32_t& word) {
   return std::atomic_ref<std::uint32_t>(word);

@@ -13,9 +13,6 @@ namespace {
 
 constexpr int head_tag = 0;
 constexpr int first_stream_tag = 1;
-// MPI promises tags up to 32767. A tag is used again when so many more messages with blocks have been
-// sent to the same rank, long after all pieces of the first have been received.
-constexpr std::uint32_t stream_tags = 16384;
 
 /// What a head begins with. The lengths of the blocks follow, then the name, then the front.
 struct HeadFields {
@@ -30,8 +27,9 @@ struct HeadFields {
 
 }  // namespace
 
-CallMessages::CallMessages(const Communicator& ranks)
+CallMessages::CallMessages(const Communicator& ranks, std::uint32_t stream_tags)
     : communicator_(ranks.duplicate()),
+      stream_tags_(stream_tags),
       received_(std::make_unique<std::array<Head, posted>>()),
       peers_(static_cast<std::size_t>(ranks.size())) {
   receives_.fill(MPI_REQUEST_NULL);
@@ -73,6 +71,18 @@ void CallMessages::send(CallMessage message) {
   start(std::move(message));
 }
 
+/// A stream to `rank` that is not under way.
+std::uint32_t CallMessages::free_stream(int rank) {
+  std::uint32_t& next = peers_[static_cast<std::size_t>(rank)].next_stream;
+  std::uint32_t stream = 0;
+  do {
+    stream = next++ % stream_tags_;
+  } while (std::ranges::any_of(outgoing_, [&](const Stream& one) {
+    return one.message.rank == rank && one.tag == first_stream_tag + static_cast<int>(stream);
+  }));
+  return stream;
+}
+
 void CallMessages::start(CallMessage message) {
   CallPayload& payload = message.payload;
   if (payload.blocks.size() > CallPayload::most_blocks || message.name.size() > longest_name) {
@@ -92,7 +102,7 @@ void CallMessages::start(CallMessage message) {
   Stream stream;
   for (const CallBlock& block : payload.blocks) stream.lengths.push_back(block.bytes.size());
   if (fields.front_is_block != 0) stream.lengths.push_back(payload.front.size());
-  if (fields.blocks > 0) fields.stream = peer.next_stream++ % stream_tags;
+  if (fields.blocks > 0) fields.stream = free_stream(message.rank);
   stream.tag = first_stream_tag + static_cast<int>(fields.stream);
   stream.front_is_block = fields.front_is_block != 0;
 
@@ -135,7 +145,10 @@ bool CallMessages::advance(Stream& stream, bool outgoing, bool& is_over) {
     if (piece != MPI_REQUEST_NULL) {
       int done = 0;
       check_mpi(MPI_Test(&piece, &done, MPI_STATUS_IGNORE), "MPI_Test of a piece of a call");
-      if (done == 0) continue;
+      if (done == 0) {
+        if (!stream.scrap.empty()) break;
+        continue;
+      }
       moved = true;
     }
     while (stream.block < stream.lengths.size() && stream.offset == stream.lengths[stream.block]) {
@@ -151,8 +164,11 @@ bool CallMessages::advance(Stream& stream, bool outgoing, bool& is_over) {
           (is_front ? reinterpret_cast<const std::byte*>(stream.message.payload.front.data())
                     : stream.message.payload.blocks[stream.block].bytes.data()) +
           stream.offset;
-      check_mpi(MPI_Isend(from, count, MPI_BYTE, stream.message.rank, stream.tag,
-                          communicator_.native(), &piece),
+      const bool is_last = stream.offset + bytes == stream.lengths[stream.block] &&
+                           std::all_of(stream.lengths.begin() + 1 + stream.block,
+                                       stream.lengths.end(), [](auto more) { return more == 0; });
+      check_mpi((is_last ? MPI_Issend : MPI_Isend)(from, count, MPI_BYTE, stream.message.rank,
+                                                   stream.tag, communicator_.native(), &piece),
                 "MPI_Isend of a piece of a call");
     } else {
       std::byte* const to = stream.scrap.empty() ? stream.room[stream.block].data() + stream.offset
@@ -163,6 +179,7 @@ bool CallMessages::advance(Stream& stream, bool outgoing, bool& is_over) {
     }
     stream.offset += bytes;
     moved = true;
+    if (!stream.scrap.empty()) break;  // one receive at a time may write there
   }
   is_over = stream.block == stream.lengths.size() &&
             std::ranges::all_of(stream.pieces,

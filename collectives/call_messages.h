@@ -8,7 +8,9 @@
 // A block follows its head in *pieces* of some MiB. The sender has two pieces under way, and so has
 // the receiver, who begins when it has read the head; MPI copies from memory to memory and buffers
 // nothing. Each message with blocks has a tag of its own among those under way, its *stream*, so that
-// pieces of several messages to a rank pass each other, and small messages pass them all. A rank
+// pieces of several messages to a rank pass each other, and small messages pass them all. A stream is
+// under way until its last piece, which is sent synchronously, has met its receive: all receives of
+// the stream are posted then, and one that has the tag next comes after them. A rank
 // sends at most 8 messages with blocks to a rank at a time; more of them wait for their turn, heads
 // included, since a receiver may wait for what a head announces.
 //
@@ -50,8 +52,11 @@ class CallMessages {
   static constexpr std::size_t head_bytes = 4000;  // below MPI's limit for sending at once
   static constexpr std::size_t piece_bytes = 4 << 20;
 
-  /// Every rank of `ranks` calls it.
-  explicit CallMessages(const Communicator& ranks);
+  static constexpr int most_streams_to_a_rank = 8;
+  static constexpr std::uint32_t default_stream_tags = 16384;  // MPI promises tags up to 32767
+
+  /// Every rank of `ranks` calls it. `stream_tags`, at least `most_streams_to_a_rank`, is for tests.
+  explicit CallMessages(const Communicator& ranks, std::uint32_t stream_tags = default_stream_tags);
   /// If MPI may still write into its memory, keeps that: `finish` has not returned true.
   ~CallMessages();
   CallMessages(const CallMessages&) = delete;
@@ -78,7 +83,6 @@ class CallMessages {
 
  private:
   static constexpr std::size_t posted = 32;
-  static constexpr int most_streams_to_a_rank = 8;
   static constexpr std::size_t pieces_under_way = 2;
 
   using Head = std::array<std::byte, head_bytes>;
@@ -106,6 +110,7 @@ class CallMessages {
 
   void post(std::size_t index);
   void start(CallMessage message);
+  [[nodiscard]] std::uint32_t free_stream(int rank);
   void read_head(int rank, const std::byte* head, std::size_t length,
                  const std::function<void(CallMessage)>& deliver);
   void make_room(Stream& stream);
@@ -113,6 +118,7 @@ class CallMessages {
   std::unique_ptr<Head> head_memory();
 
   Communicator communicator_;
+  std::uint32_t stream_tags_;
   std::shared_ptr<CallMemory> memory_ = std::make_shared<CallMemory>();
   std::unique_ptr<std::array<Head, posted>> received_;
   std::array<MPI_Request, posted> receives_{};

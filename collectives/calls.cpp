@@ -9,6 +9,7 @@
 #include <deque>
 #include <exception>
 #include <limits>
+#include <list>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -35,16 +36,15 @@ struct CallKind {
   static constexpr std::uint32_t request = 0, answer = 1, failure = 2, unknown = 3;
 };
 
-constexpr std::size_t call_window =
-    16;                                 // requests of a rank at another, unless functions made them
-constexpr Seconds longest_sleep{0.05};  // of the leader, if nobody rings
-constexpr int sleeps_before_trim = 20;  // a second without calls
-constexpr Seconds short_sleep{1e-3};    // the same while something is under way
+// Requests of a rank at another; those that functions make do not count.
+constexpr std::size_t call_window = 16;
+constexpr Seconds longest_sleep{0.05};                    // of the leader, if nobody rings
+constexpr int sleeps_before_trim = 20;                    // a second without calls
+constexpr Seconds short_sleep{1e-3};                      // the same while something is under way
 constexpr std::chrono::milliseconds standby_tick{1};      // of the standby
 constexpr std::chrono::milliseconds between_checks{100};  // of a wait: whether it is in vain
 constexpr std::chrono::milliseconds between_rings{1};
-constexpr std::chrono::seconds thread_patience{
-    1};  // for threads, where the service ends without the others
+constexpr std::chrono::seconds thread_patience{1};  // where the service ends without the others
 constexpr std::chrono::milliseconds between_looks_at_the_end{20};
 constexpr int looks_between_clocks = 16;
 constexpr std::chrono::microseconds before_rings{20};
@@ -75,7 +75,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
       : options_(options),
         job_ranks_(job_ranks_of(ranks)),
         owner_(std::this_thread::get_id()),
-        has_threads_(options.threads && settled(Progress::automatic) == Progress::thread),
+        has_threads_(options.threads && Calls::can_have_threads()),
         bells_(ranks),
         messages_(ranks),
         rank_(ranks.rank()),
@@ -140,6 +140,11 @@ class CallService : public std::enable_shared_from_this<CallService> {
     std::size_t unanswered = 0;
     std::deque<CallMessage> waiting;
   };
+  struct RunningFunction {
+    std::string name;
+    Clock::time_point since;  // it began, or had its answer
+    bool waits = false;       // for an answer of another, or then for its turn
+  };
   struct ServingThread {
     std::thread thread;
     bool is_over = false;
@@ -159,8 +164,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
   [[nodiscard]] bool look_last();
   [[nodiscard]] bool needs_leader() const;
   bool run_one();
-  void give_turn();
-  void take_turn();
+  void give_turn(RunningFunction& function);
+  void take_turn(RunningFunction& function);
   void doze(bool& was_rung);
   template <class Ready>
   bool wait(const Ready& ready, Clock::time_point until, const std::function<void()>& check,
@@ -213,11 +218,10 @@ class CallService : public std::enable_shared_from_this<CallService> {
   std::deque<CallMessage> to_send_, ready_;
   int sleepers_ = 0;  // in `answers_`
   bool is_closed_ = false, has_ended_ = false;
-  std::string broken_;   // by an error of MPI
-  std::string running_;  // the function that has the turn, or had it last, and its caller
-  Clock::time_point running_since_;
+  std::string broken_;  // by an error of MPI
+  std::list<RunningFunction> running_;
+  Clock::time_point turn_since_;
   bool leader_runs_ = false;
-  int running_count_ = 0;  // functions, with those that wait
   std::map<std::int64_t, ServingThread> serving_;
   std::int64_t next_thread_ = 0;
   int standbys_ = 0;
@@ -256,8 +260,10 @@ class LookPauses {
   int spins_ = most;
 };
 
-/// The service whose function this thread runs, and which thread of the service it is.
+/// The service whose function this thread runs, which one that is, and which thread of the service
+/// it is.
 thread_local CallService* serving_for = nullptr;
+thread_local void* serving_function = nullptr;  // a RunningFunction
 thread_local std::int64_t serving_thread = no_thread;
 thread_local LookPauses pauses;  // of a thread that waits
 
@@ -555,11 +561,12 @@ bool CallService::wait(const Ready& ready, Clock::time_point until,
   /// A function that waits lets others run.
   struct Turn {
     CallService* service;
+    RunningFunction* function = static_cast<RunningFunction*>(serving_function);
     explicit Turn(CallService* of) : service(of) {
-      if (service != nullptr) service->give_turn();
+      if (service != nullptr) service->give_turn(*function);
     }
     ~Turn() {
-      if (service != nullptr) service->take_turn();
+      if (service != nullptr) service->take_turn(*function);
     }
   };
   const Turn turn_of_others(serving_for == this ? this : nullptr);
@@ -659,6 +666,7 @@ bool CallService::run_one() {
   CallMessage message;
   std::shared_ptr<const CallFunction> function;
   CallMessage reply;
+  std::list<RunningFunction>::iterator running;
   const bool is_leader = leader_.load(std::memory_order_relaxed) == serving_thread && has_threads_;
   {
     const std::scoped_lock lock(mutex_);
@@ -667,9 +675,8 @@ bool CallService::run_one() {
     ready_.pop_front();
     --ready_count_;
     is_turn_taken_ = true;
-    ++running_count_;
-    running_ = message.name;
-    running_since_ = Clock::now();
+    turn_since_ = Clock::now();
+    running = running_.insert(running_.end(), {message.name, turn_since_});
     if (is_leader) leader_runs_ = true;
     const auto found = functions_.find(message.name);
     if (found != functions_.end()) {
@@ -682,6 +689,7 @@ bool CallService::run_one() {
   reply.rank = message.rank;
   reply.number = message.number;
   CallService* const outer = std::exchange(serving_for, this);
+  void* const outer_function = std::exchange(serving_function, &*running);
   if (!message.lost.empty()) {
     reply.kind = CallKind::failure;
     reply.payload.front = "its arguments: " + message.lost;
@@ -702,11 +710,12 @@ bool CallService::run_one() {
     }
   }
   serving_for = outer;
+  serving_function = outer_function;
   function.reset();
   {
     const std::scoped_lock lock(mutex_);
     is_turn_taken_ = false;
-    --running_count_;
+    running_.erase(running);
     if (is_leader && leader_ == serving_thread) leader_runs_ = false;
     to_send_.push_back(std::move(reply));
     ++to_send_count_;
@@ -717,9 +726,10 @@ bool CallService::run_one() {
 }
 
 /// The function of this thread waits: another may run, and another thread leads.
-void CallService::give_turn() {
+void CallService::give_turn(RunningFunction& function) {
   const std::scoped_lock lock(mutex_);
   if (has_threads_ && standbys_ == 0) add_thread();
+  function.waits = true;
   is_turn_taken_ = false;
   turns_.notify_one();
   if (!has_threads_) return;
@@ -732,10 +742,12 @@ void CallService::give_turn() {
   }
 }
 
-void CallService::take_turn() {
+void CallService::take_turn(RunningFunction& function) {
   std::unique_lock lock(mutex_);
   turns_.wait(lock, [this] { return !is_turn_taken_ || ends_; });
   is_turn_taken_ = true;
+  function.waits = false;
+  function.since = Clock::now();
 }
 
 // ---- threads ------------------------------------------------------------------------------------
@@ -783,7 +795,7 @@ void CallService::serve(std::int64_t me) {
     standby_ticks_ = true;
     threads_.wait_for(lock, standby_tick);
     standby_ticks_ = false;
-    if (leader_runs_ && Clock::now() - running_since_ > standby_tick) {
+    if (leader_runs_ && Clock::now() - turn_since_ > standby_tick) {
       leader_ = no_thread;
       leader_runs_ = false;
     }
@@ -935,14 +947,17 @@ void CallService::close() {
   wake_leader();
   const auto check = [&] {
     std::unique_lock lock(mutex_);
-    if (running_count_ == 0 ||
-        Clock::now() - start < duration_of(Seconds(options_.closing_seconds))) {
+    const auto longest = std::ranges::min_element(
+        running_, {}, [](const RunningFunction& one) { return std::pair(one.waits, one.since); });
+    if (longest == running_.end() || longest->waits) return;
+    const Clock::time_point now = Clock::now();
+    if (now - std::max(start, longest->since) < duration_of(Seconds(options_.closing_seconds))) {
       return;
     }
     const std::string message = fmt::format(
         "the function \"{}\" does not return: it has run for {:.1f} s, and the calls between ranks "
         "are to end",
-        running_, Seconds(Clock::now() - running_since_).count());
+        longest->name, Seconds(now - longest->since).count());
     lock.unlock();
     abort_or_break(message);
     throw Error(message);
@@ -1042,6 +1057,10 @@ void Calls::close() {
 
 bool Calls::has_threads() const {
   return service_->has_threads();
+}
+
+bool Calls::can_have_threads() {
+  return settled(Progress::automatic) == Progress::thread;
 }
 
 int Calls::rank() const {

@@ -17,10 +17,14 @@
 // different ones. Here payloads are bytes (call_payload.h); runtime/rpc gives them types.
 //
 // What is guaranteed:
-//   - A call ends: with the answer, with the error of the far function, after its time limit, or
-//     because the callee is gone. It ends once. A late answer is dropped. That a rank is gone is known
-//     on its own node; of another node, the time limit or the launcher ends the call.
-//   - No request is lost or run twice. A rank that has not opened yet keeps requests until it does.
+//   - A call ends once: with the answer, with the error of the far function, after its time limit, or
+//     because the callee is gone. A late answer is dropped.
+//   - A caller notices that the callee is gone while it waits in `get` or `wait_for`, on the same node.
+//     Between nodes, the time limit or the launcher ends the call. `close` notices no such rank: it
+//     waits for all of them.
+//   - No request is lost or run twice. A rank that has not opened yet keeps requests until it does. One
+//     exception: a function that calls others takes their answers before it returns. The service may
+//     end before a request whose answer such a function dropped.
 //   - No call waits for the callee's program, which may compute, or wait in a collective. Threads of
 //     the service do the work. They use communicators of their own and share no lock with a step.
 //   - Functions of a rank run one at a time, so what they share needs no lock. One that waits for an
@@ -94,7 +98,8 @@ struct CallsOptions {
   bool threads = true;
   /// How long the service stays awake when there is nothing to do, in seconds.
   double awake_seconds = 2e-3;
-  /// How long `close` waits for functions that still run here, in seconds.
+  /// How long `close` waits for one function that still runs here, in seconds. While the function
+  /// waits for an answer, that does not count.
   double closing_seconds = 30;
   /// Of the thread that makes the service: while it waits for an answer, this says for which. May be
   /// null.
@@ -157,7 +162,7 @@ class Calls {
 
   /// Calls the function `name` of `rank`. From any thread, where the service has threads; does not
   /// wait. What `get` of the answer throws: `CallFailed`, `CallTimedOut`, `UnknownFunction`, or
-  /// `RanksParted` if the callee is gone. A call that timed out may still be sent, so the blocks that it
+  /// `RanksParted` if the callee is gone, on this node. A call that timed out may still be sent, so the blocks that it
   /// carries have owners, or outlive the service.
   [[nodiscard]] Answer call(int rank, std::string_view name, CallPayload arguments,
                             const CallOptions& options = {});
@@ -166,11 +171,13 @@ class Calls {
   void progress();
 
   /// Ends the service: waits until all requests of all ranks are answered. Every rank calls it. Ends
-  /// the job if a function here does not return in `closing_seconds`.
+  /// the job if one function here runs on for `closing_seconds`.
   void close();
 
   /// Whether threads bring calls on.
   [[nodiscard]] bool has_threads() const;
+  /// Whether they would, unless `CallsOptions` say otherwise.
+  [[nodiscard]] static bool can_have_threads();
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
 

@@ -73,7 +73,8 @@ DataPart part_to_plan(const RunConfig& config, const CommandLine& line) {
 
 std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t ranks,
                  std::vector<std::string>& warnings) {
-  const MeshShape mesh = mesh_to_show(config, line, ranks);
+  const std::int64_t trainers = config.roles().trainers();
+  const MeshShape mesh = mesh_to_show(config, line, trainers > 0 ? trainers : ranks);
   if (line.rank < 0 || line.rank >= mesh.rank_count()) {
     fail("--rank: rank {} is not on the mesh {}, whose ranks are 0 to {}", line.rank,
          to_string(mesh), mesh.rank_count() - 1);
@@ -104,6 +105,11 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
   const Plan& plan = config.plan(blueprint, *source, rows, line.mode, validation.get());
   warnings = blueprint.warnings;
   warnings.insert(warnings.end(), missing.begin(), missing.end());
+  if (trainers != 0) {
+    const std::string count = trainers > 0 ? fmt::format("{}", trainers) : "all remaining";
+    warnings.push_back(fmt::format("roles: {} ranks train, and this plan is for {} that do", count,
+                                   mesh.rank_count()));
+  }
   warn_of_idle_ranks(mesh, config.batch_axis(mesh), rows, warnings);
   if (!line.picture.empty()) {
     return picture_of(plan, line, rows);

@@ -187,18 +187,16 @@ static int train_here(Runtime& runtime, const CommandLine& given, const Helpers&
 
 namespace {
 
-constexpr const char* end_of_training = "end of training";
-
 // What the roles of a run do for the ranks of `part`, which train.
 Helpers helpers_of(const std::vector<RoleRanks>& roles, Runtime& part, Rpc& rpc, double seconds) {
   Helpers helpers{.rpc = &rpc};
   for (const RoleRanks& role : roles) {
-    if (role.name == evaluating_role) {
+    if (role.class_name == evaluating_role) {
       helpers.evaluate = true;
       if (part.is_root()) {
         helpers.evaluator = evaluator_at(rpc, static_cast<int>(role.first), seconds);
       }
-    } else if (role.name == feeding_role) {
+    } else if (role.class_name == feeding_role) {
       const int feeder = static_cast<int>(role.first + part.rank() % role.count);
       helpers.feed = [&rpc, feeder, seconds](std::shared_ptr<const Source> source) {
         return fed_by(rpc, feeder, seconds, std::move(source));
@@ -206,21 +204,6 @@ Helpers helpers_of(const std::vector<RoleRanks>& roles, Runtime& part, Rpc& rpc,
     }
   }
   return helpers;
-}
-
-// Does what this rank's role is, until training has ended.
-void play(const RoleRanks& own, const RunConfig& config, Runtime& part, Rpc& rpc) {
-  (void)part.stop_request();  // those who train decide
-  RoleEnd end;
-  rpc.define(end_of_training, [&] { end.come(); });
-  RoleRun run{config, part.world(), rpc, end};
-  try {
-    own.role->run(run);
-  } catch (const std::exception& error) {
-    abort_job(1, fmt::format("role {}: {}", own.name, error.what()));
-  }
-  end.wait();
-  rpc.close();
 }
 
 // Trains on some of the ranks. What the others do is their role's, until training has ended.
@@ -234,16 +217,13 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
   Runtime part(runtime,
                runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
   if (own->role != nullptr) {
-    play(*own, config, part, rpc);
+    (void)part.stop_request();  // those who train decide
+    play(*own, config, part.world(), rpc);
   } else {
     rpc.open();
     status =
         train_here(part, line, helpers_of(roles, part, rpc, config.options().watchdog_seconds));
-    for (const RoleRanks& role : roles) {
-      for (std::int64_t i = 0; part.is_root() && role.role != nullptr && i < role.count; ++i) {
-        static_cast<void>(rpc.call(static_cast<int>(role.first + i), end_of_training));
-      }
-    }
+    if (part.is_root()) end_roles(roles, rpc);
     rpc.close();
   }
   int common = status;
@@ -266,6 +246,11 @@ int train(Runtime& runtime, const CommandLine& line) {
     if (!on_all(runtime.world(), has_roles)) return;
     config.emplace(read_same_run(runtime.world(), line));
     roles = config->roles().on(runtime.size());
+    if (!roles.empty() && !on_all(runtime.world(), Calls::can_have_threads())) {
+      fail(
+          "roles: ranks that do not train answer in threads of their own; that needs an MPI with "
+          "MPI_THREAD_MULTIPLE, and no MESHWORK_PROGRESS of \"polls\" or \"none\"");
+    }
   });
   if (status != 0) return status;
   if (roles.empty()) return train_here(runtime, line, {});

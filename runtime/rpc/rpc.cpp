@@ -14,9 +14,11 @@ Rpc::Rpc(const Communicator& ranks, const RpcOptions& options) : calls_(ranks, o
   check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
   const Hosted* const hosted = Hosted::current();
   const bool prints = hosted == nullptr || hosted->prints();
-  if (level == MPI_THREAD_MULTIPLE || rank() != 0 || !prints) return;
-  std::cerr << "this MPI gives less than MPI_THREAD_MULTIPLE: calls between ranks go on only while "
-               "a rank waits for an answer or says rpc.progress()\n";
+  if (has_threads() || rank() != 0 || !prints) return;
+  std::cerr << (level == MPI_THREAD_MULTIPLE ? "the service has no threads"
+                                             : "this MPI gives less than MPI_THREAD_MULTIPLE")
+            << ": calls between ranks go on only while a rank waits for an answer or says "
+               "rpc.progress()\n";
 }
 
 RpcReader rpc_result(Answer& answer) {

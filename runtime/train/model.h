@@ -49,11 +49,11 @@ struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends
   std::int64_t batch_size = 32;  // global
   std::shared_ptr<const Source> validation;
-  /// Ranks that do not train evaluate each epoch instead. Not null on rank 0 alone, if
-  /// `evaluates_elsewhere`.
+  /// Where other ranks evaluate each epoch (`evaluates_elsewhere`), rank 0 gets their values here. Null
+  /// on all other ranks.
   std::shared_ptr<EpochEvaluator> evaluator = {};
   bool evaluates_elsewhere = false;
-  Rpc* rpc = nullptr;           // for callbacks, which must outlive the run; null: there is none
+  Rpc* rpc = nullptr;           // for callbacks; it outlives the run; null: there is none
   double validation_split = 0;  // or: the last part of the training data
   std::optional<std::int64_t> validation_batch_size;  // none: batch_size
   /// In training the loss of a row is multiplied by the weight of its class, and by that of its

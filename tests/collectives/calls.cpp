@@ -178,6 +178,43 @@ TEST_CASE("small calls pass a large one") {
   }
 }
 
+TEST_CASE("a tag is not used again while the message that has it is under way") {
+  const Communicator world = Communicator::world();
+  CallMessages messages(world, CallMessages::most_streams_to_a_rank);
+  const int to = (world.rank() + 1) % world.size();
+  constexpr std::uint64_t shorts = 300;
+  const auto message_of = [&](std::uint64_t number, std::size_t count) {
+    // Small blocks travel at once, whoever has posted a receive.
+    std::vector<CallBlock> blocks;
+    for (std::uint32_t i = 0; i < 4; ++i) {
+      blocks.push_back(block_of(pattern(count, static_cast<std::uint32_t>(4 * number) + i)));
+    }
+    return CallMessage{.rank = to, .number = number, .payload = {.blocks = std::move(blocks)}};
+  };
+  const auto count_of = [](std::uint64_t number) {
+    return number == 0 ? std::size_t{8} << 20 : std::size_t{100} + number % 7;
+  };
+  for (std::uint64_t number = 0; number < shorts; ++number) {
+    messages.send(message_of(number, count_of(number)));
+  }
+  std::vector<std::uint64_t> wrong;
+  std::uint64_t come = 0;
+  while (come < shorts || messages.is_under_way()) {
+    messages.look([&](const CallMessage& message) {
+      ++come;
+      for (std::uint32_t i = 0; i < 4; ++i) {
+        if (values_of(message.payload.blocks[i]) !=
+            pattern(count_of(message.number), static_cast<std::uint32_t>(4 * message.number) + i)) {
+          wrong.push_back(message.number);
+        }
+      }
+    });
+  }
+  CHECK(wrong.empty());
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+  messages.finish();
+}
+
 TEST_CASE("random calls between all ranks, nothing is lost and nothing is run twice") {
   const Communicator world = Communicator::world();
   const Way way = any_way();
@@ -374,6 +411,34 @@ TEST_CASE("a long function keeps nothing else of its rank from going on") {
     goes_on = true;
   }
   calls.close();
+}
+
+TEST_CASE("the end waits for many short functions, and for one that waits for them") {
+  for (const bool threads : {true, false}) {
+    Calls calls(Communicator::world(), {.threads = threads, .closing_seconds = 0.4});
+    const int next = (calls.rank() + 1) % calls.size();
+    calls.define("short", [](int, CallPayload) -> CallPayload {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return {};
+    });
+    calls.define("waits", [&](int, CallPayload) -> CallPayload {
+      // For one long answer, and then for many short ones.
+      std::vector<Answer> answers;
+      for (int i = 0; i < 30; ++i) answers.push_back(calls.call(next, "short", {}));
+      while (!answers.empty()) {
+        static_cast<void>(answers.back().get());
+        answers.pop_back();
+      }
+      for (int i = 0; i < 10; ++i) static_cast<void>(calls.call(next, "short", {}).get());
+      return {};
+    });
+    calls.open();
+    // Rank 0 runs nothing else.
+    std::vector<Answer> answers;
+    if (next == 0) answers.push_back(calls.call(0, "waits", {}));
+    CHECK_NOTHROW(calls.close());
+    CHECK(std::ranges::all_of(answers, &Answer::is_ready));
+  }
 }
 
 TEST_CASE("an answer that nobody wants does no harm") {

@@ -37,6 +37,8 @@ void run(std::string way) {
   calls.define("hang", [](int, CallPayload) -> CallPayload {
     for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
   });
+  calls.define("wait for hang",
+               [&](int, CallPayload) -> CallPayload { return calls.call(last, "hang", {}).get(); });
   calls.open();
   if (way == "died") {
     // SIGTERM, by which a launcher ends the others, is put off for long.
@@ -46,6 +48,10 @@ void run(std::string way) {
       for (;;) calls.progress();
     }
     static_cast<void>(calls.call(last, "die", {}).get());
+  }
+  if (way == "hanging_inside") {
+    Answer answer = calls.call(last, "wait for hang", {});
+    calls.close();
   }
   if (way == "hanging") {
     Answer answer = calls.call(last, "hang", {});

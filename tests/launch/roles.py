@@ -41,14 +41,15 @@ log: {jsonl: log.jsonl}
 """
 
 
-def run(others, *settings, status=0, roles="evaluate: {}"):
+def run(others, *settings, status=0, roles="evaluate: {}", environment=None):
     """Runs with so many ranks besides those that train, and gives what it says."""
     command = [*launcher[:2], str(trainers + others), *launcher[3:], meshwork, "train", "run.yaml"]
     if others > 0:
         command += ["--set", f"roles={{train: -1, {roles.format(others)}}}"]
     for setting in settings:
         command += ["--set", setting]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60,
+                           env={**os.environ, **(environment or {})})
     said = ended.stdout + ended.stderr
     if ended.returncode != status:
         sys.exit(f"{' '.join(command)}: status {ended.returncode}\n{said}")
@@ -109,6 +110,9 @@ for feeders in (1, 2):
         sys.exit(f"with {feeders} feeders, the log is {log()} instead of {plain}")
 run(3, roles="feed: 2, evaluate: 1")
 compare(log(), plain, "feeders and an evaluator")
+said = run(2, roles="Feed: 1, Evaluate: 1")
+compare(log(), plain, "roles by their classes")
+expect(said, r"epoch 4/4 evaluated")
 
 # Every second epoch.
 run(0, "fit.validation_freq=2")
@@ -147,6 +151,18 @@ compare(log(), stopped, "EarlyStopping")
 if "evaluated" in said:
     sys.exit(f"the validation came after the epoch's end:\n{said}")
 
+# TensorBoard has the values of each epoch once, whether they are waited for or not.
+for others in (0, 1):
+    for waiting in ("", "EarlyStopping: {patience: 9}"):
+        shutil.rmtree("events", ignore_errors=True)
+        run(others, f"fit.callbacks=[{{TensorBoard: {{log_dir: events}}}}, {{{waiting}}}]"
+            if waiting else "fit.callbacks=[{TensorBoard: {log_dir: events}}]")
+        events = b"".join(file.read_bytes() for file in pathlib.Path("events/validation").iterdir())
+        for name in (b"evaluation_loss_vs_iterations", b"epoch_loss"):
+            if events.count(name) != 4:
+                sys.exit(f"{others} evaluators, {waiting}: {events.count(name)} events {name}")
+shutil.rmtree("events")
+
 # The mesh is of those that train.
 if trainers == 2:
     spread = ("mesh={model: 2}", "layout={d1/kernel: [~, model]}", "batch_axis=~")
@@ -166,4 +182,7 @@ said = run(0, "roles={train: -1, evaluat: 1}", status=2)
 expect(said, r'unknown role "evaluat"; did you mean "evaluate"')
 said = run(0, "roles={evaluate: -1}", status=2)
 expect(said, r'there is no "train" among the roles')
+for progress in ("polls", "none"):
+    said = run(1, status=2, environment={"MESHWORK_PROGRESS": progress})
+    expect(said, r"roles: ranks that do not train answer in threads .* needs an MPI with MPI_THREAD_M")
 os.remove("run.yaml")

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <mutex>
 
 #include "runtime/train/callbacks/callback.h"
 #include "runtime/train/from_config.h"
@@ -22,19 +23,27 @@ using namespace meshwork;
 
 namespace {
 
+struct Posts {
+  std::mutex mutex;
+  std::int64_t count = 0;
+  double least = std::numeric_limits<double>::infinity();
+};
+
 class Board final : public Role {
  public:
   void run(RoleRun& run) const override {
-    std::int64_t posts = 0;
-    double least = std::numeric_limits<double>::infinity();
-    run.rpc.define("post", [&](double loss) {
-      ++posts;
-      least = std::min(least, loss);
+    // Functions outlive `run`, and so does what it keeps. They run in a thread of their own.
+    auto& posts = run.keep<Posts>();
+    run.rpc.define("post", [&posts](double loss) {
+      const std::scoped_lock lock(posts.mutex);
+      ++posts.count;
+      posts.least = std::min(posts.least, loss);
     });
-    run.rpc.open();
     run.end.wait();
-    if (posts == 0) return;
-    std::printf("board: %lld posts, the least loss %.4f\n", static_cast<long long>(posts), least);
+    const std::scoped_lock lock(posts.mutex);
+    if (posts.count == 0) return;
+    std::printf("board: %lld posts, the least loss %.4f\n", static_cast<long long>(posts.count),
+                posts.least);
     std::fflush(stdout);
   }
 };

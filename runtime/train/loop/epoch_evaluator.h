@@ -1,9 +1,9 @@
-// Who evaluates the weights of each epoch while training goes on: ranks that do not train.
+// EpochEvaluator: how `fit` has other ranks evaluate each epoch's weights while training goes on.
 //
 // `fit` gathers the weights at the end of an epoch and hands them over on rank 0. It asks for the
-// values when the next epoch ends, or before: at once where a callback waits for them or the best
-// checkpoint goes by them, and before anything is saved. So whatever is saved has the values of all
-// epochs before it, and a run that goes on from there has the history of one that was never cut off.
+// values when the next epoch ends. It asks earlier where a callback or the best checkpoint needs them,
+// and before anything is saved. So a saved state has the values of all epochs before it, and a run that
+// goes on from there has the same history as one that was never cut off.
 #pragma once
 
 #include <cstdint>

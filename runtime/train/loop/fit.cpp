@@ -249,6 +249,8 @@ class Fitting {
     if (options_.evaluates_elsewhere && validates_after(run_.at.epoch)) {
       start_evaluation();
       if (epochs_wait()) finish_evaluation();
+      run_.awaits_evaluation = evaluated_.has_value();
+      run_.call(&Callback::on_test_end);
     }
     if (validation_ && validates_after(run_.at.epoch)) {
       try {
@@ -293,7 +295,6 @@ class Fitting {
         evaluating_);
     evaluated_ = Evaluated{run_.at, {}};
     is_at_end_ = true;
-    run_.call(&Callback::on_test_end);
   }
 
   // Waits for the values of the epoch whose weights were handed over last, if there is one, and

@@ -77,7 +77,8 @@ class Training {
   /// if there was one. Values that callbacks set at an epoch's end are seen by those after them.
   /// Asked for after a batch, they wait for the device to be done with it: who can do without does.
   [[nodiscard]] virtual Logs& logs() = 0;
-  /// At an epoch's end: its values of validation come later, by Callback::on_evaluated.
+  /// At the end of validation or of an epoch: the values of validation come later, by
+  /// Callback::on_evaluated.
   [[nodiscard]] virtual bool evaluation_follows() const { return false; }
   /// The names that the logs of an epoch can have: those of training, then those of validation,
   /// then what callbacks add. Epochs without validation lack the second.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "collectives/error.h"
@@ -33,9 +34,8 @@ struct EvaluationDesk {
 class EvaluateRole final : public Role {
  public:
   void run(RoleRun& run) const override {
-    EvaluationDesk desk;
+    auto& desk = run.keep<EvaluationDesk>();
     define(run, desk);
-    run.rpc.open();
     try {
       evaluate_all(run, desk);
     } catch (const RanksParted&) {
@@ -79,32 +79,33 @@ class EvaluateRole final : public Role {
           "roles: \"evaluate\" needs validation data; name them in data.validation, or set "
           "fit.validation_split");
     }
-    DeviceMesh mesh = config.mesh();
-    Model model = config.make_model(mesh);
+    std::optional<DeviceMesh> mesh;
+    std::optional<Model> made;
     const EvaluateOptions options{.batch_size = config.evaluation_batch_size()};
-    (void)model.plan(data.validation, options.batch_size, Mode::evaluate);
+    together(run.ranks, [&] {
+      mesh.emplace(config.mesh());
+      made.emplace(config.make_model(*mesh));
+      (void)made->plan(data.validation, options.batch_size, Mode::evaluate);
+    });
+    Model& model = *made;
     run.end.change([&] { desk.is_ready = true; });
     const bool is_first = run.ranks.rank() == 0;
     std::vector<float> weights(elements_of(model.graph()));
     for (;;) {
       int more = 0;
-      if (is_first) {
-        more = run.end.wait_for([&] { return desk.weights.has_value(); }) ? 1 : 0;
-        if (more != 0) {
-          const RpcArray<float> given = *desk.weights;
-          run.end.change([&] { desk.weights.reset(); });
-          if (given.size() != weights.size()) {
-            fail("roles: the weights have {} elements, and the evaluators' model has {}",
-                 given.size(), weights.size());
-          }
-          std::copy(given.begin(), given.end(), weights.begin());
-        }
-      }
+      if (is_first) more = run.end.wait_for([&] { return desk.weights.has_value(); }) ? 1 : 0;
       await_ranks(run.ranks);
       check_mpi(MPI_Bcast(&more, 1, MPI_INT, 0, run.ranks.native()), "MPI_Bcast");
       if (more == 0) return;
-      take(model, run.ranks, weights);
-      const Logs logs = model.evaluate(data.validation, options);
+      // What one of them cannot do ends the evaluation on all.
+      together(run.ranks, [&] {
+        if (is_first) copy_given(run, desk, weights);
+      });
+      Logs logs;
+      together(run.ranks, [&] {
+        take(model, run.ranks, weights);
+        logs = model.evaluate(data.validation, options);
+      });
       std::vector<double> values;
       for (const auto& [name, value] : logs) values.push_back(value);
       run.end.change([&] {
@@ -112,6 +113,17 @@ class EvaluateRole final : public Role {
         desk.values = std::move(values);
       });
     }
+  }
+
+  /// What the first rank was given.
+  static void copy_given(RoleRun& run, EvaluationDesk& desk, std::span<float> weights) {
+    RpcArray<float> given;
+    run.end.change([&] { given = *std::exchange(desk.weights, std::nullopt); });
+    if (given.size() != weights.size()) {
+      fail("roles: the weights have {} elements, and the evaluators' model has {}", given.size(),
+           weights.size());
+    }
+    std::copy(given.begin(), given.end(), weights.begin());
   }
 
   static std::size_t elements_of(const Graph& graph) {
@@ -182,7 +194,7 @@ std::shared_ptr<EpochEvaluator> evaluator_at(Rpc& rpc, int rank, double seconds)
 
 void add_evaluate(Catalog& catalog) {
   catalog.add<SharedRole, NoRoleOptions>(
-      "Evaluate", {"evaluate"},
+      evaluating_role, {"evaluate"},
       [](const NoRoleOptions&) { return std::make_shared<const EvaluateRole>(); }, {},
       "scores the weights of each epoch on the validation data while the others train on");
 }

@@ -14,8 +14,8 @@
 
 namespace meshwork {
 
-/// Its name in a configuration.
-inline constexpr const char* evaluating_role = "evaluate";
+/// Its class in the catalog.
+inline constexpr const char* evaluating_role = "Evaluate";
 
 /// The evaluators of which `rank` is the first, as `fit` takes them. They have to answer within
 /// `seconds`; 0: when they like. `rpc` outlives it.

@@ -21,9 +21,9 @@ class FeedRole final : public Role {
   void run(RoleRun& run) const override {
     std::shared_ptr<const Source> source;
     together(run.ranks, [&] { source = run.config.open_training().training; });
-    run.rpc.define(preparation_by_feeder, [&](int field) { source->prepare(field); });
-    run.rpc.define(rows_of_feeder, [&](int field, std::span<const std::int64_t> rows,
-                                       std::span<const std::int64_t> borders) {
+    run.rpc.define(preparation_by_feeder, [source](int field) { source->prepare(field); });
+    run.rpc.define(rows_of_feeder, [source](int field, std::span<const std::int64_t> rows,
+                                            std::span<const std::int64_t> borders) {
       Block block(borders.size() / 2);
       for (std::size_t i = 0; i < block.size(); ++i) {
         block[i] = {borders[2 * i], borders[2 * i + 1]};
@@ -36,7 +36,6 @@ class FeedRole final : public Role {
       source->read(field, rows, block, values.get());
       return RpcArray<std::uint8_t>({values.get(), bytes}, values);
     });
-    run.rpc.open();
     run.end.wait();
   }
 };
@@ -89,7 +88,8 @@ std::shared_ptr<const Source> fed_by(Rpc& rpc, int rank, double seconds,
 
 void add_feed(Catalog& catalog) {
   catalog.add<SharedRole, NoRoleOptions>(
-      "Feed", {"feed"}, [](const NoRoleOptions&) { return std::make_shared<const FeedRole>(); }, {},
+      feeding_role, {"feed"},
+      [](const NoRoleOptions&) { return std::make_shared<const FeedRole>(); }, {},
       "reads the training data for the ranks that train");
 }
 

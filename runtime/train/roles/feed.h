@@ -3,9 +3,9 @@
 //
 //     roles: {train: 6, feed: 2}
 //
-// Every rank opens the data, and knows their fields and rows. Those that train have each block of
-// samples from a feeder, theirs by turns. It has the bytes that it would have read itself, so no number
-// changes. The thread that reads ahead asks for them, so training waits only where that is too slow.
+// Every rank opens the data and knows their fields and rows. Each rank that trains has one feeder, and
+// gets its samples from it. The bytes are those that it would have read itself, so no number changes.
+// The thread that reads ahead asks for them, so training waits only if the feeder is too slow.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@
 
 namespace meshwork {
 
-/// Its name in a configuration.
-inline constexpr const char* feeding_role = "feed";
+/// Its class in the catalog.
+inline constexpr const char* feeding_role = "Feed";
 
 /// `source` as the feeder `rank` reads it, which has opened the same. It has to answer within
 /// `seconds`; 0: when it likes. `rpc` outlives it.

@@ -1,5 +1,7 @@
 #include "runtime/train/roles/role.h"
 
+#include <algorithm>
+
 #include "collectives/error.h"
 #include "runtime/config/range.h"
 #include "runtime/config/reader.h"
@@ -9,6 +11,7 @@ namespace meshwork {
 namespace {
 
 constexpr const char* training_role = "train";
+constexpr const char* end_of_training = "end of training";
 constexpr std::int64_t most_ranks_of_a_role = std::int64_t{1} << 31;
 
 }  // namespace
@@ -18,12 +21,34 @@ void RoleEnd::come() {
 }
 
 bool RoleEnd::has_come() const {
+  rpc_->open();
   const std::scoped_lock lock(mutex_);
   return has_come_;
 }
 
 void RoleEnd::wait() {
   static_cast<void>(wait_for([] { return false; }));
+}
+
+void play(const RoleRanks& own, const RunConfig& config, const Communicator& ranks, Rpc& rpc) {
+  RoleEnd end(rpc);
+  RoleRun run{config, ranks, rpc, end};
+  rpc.define(end_of_training, [&end] { end.come(); });
+  try {
+    own.role->run(run);
+    end.wait();
+    rpc.close();
+  } catch (const std::exception& error) {
+    abort_job(1, fmt::format("role {}: {}", own.name, message_of(error)));
+  }
+}
+
+void end_roles(const std::vector<RoleRanks>& roles, Rpc& rpc) {
+  for (const RoleRanks& role : roles) {
+    for (std::int64_t i = 0; role.role != nullptr && i < role.count; ++i) {
+      static_cast<void>(rpc.call(static_cast<int>(role.first + i), end_of_training));
+    }
+  }
 }
 
 void from_config(const ConfigNode& node, WrittenRoles& roles, const Catalog& catalog) {
@@ -33,15 +58,21 @@ void from_config(const ConfigNode& node, WrittenRoles& roles, const Catalog& cat
   int open = 0;
   for (const ConfigEntry& entry : node.entries()) {
     errors.check([&] {
-      RoleRanks ranks{.name = entry.name, .role = nullptr};
+      RoleRanks ranks{.name = entry.name, .class_name = "", .role = nullptr};
       if (entry.name == training_role) {
         trains = true;
-      } else if (catalog.find<SharedRole>(entry.name) == nullptr) {
+      } else if (const auto* const found = catalog.find<SharedRole>(entry.name)) {
+        const auto same =
+            std::ranges::find(roles.entries, found->class_name, &RoleRanks::class_name);
+        if (same != roles.entries.end()) {
+          entry.key.fail("\"{}\" and \"{}\" are one role; name it once", same->name, entry.name);
+        }
+        ranks.class_name = found->class_name;
+        ranks.role = catalog.make<SharedRole>(entry.key);
+      } else {
         std::vector<std::string> names = catalog.names_like<SharedRole>(entry.name);
         names.emplace_back(training_role);
         throw entry.key.unknown(KindOf<SharedRole>::word, names);
-      } else {
-        ranks.role = catalog.make<SharedRole>(entry.key);
       }
       ranks.count = entry.value.as<std::int64_t>(at_least(-1).up_to(most_ranks_of_a_role));
       if (ranks.count == 0) {
@@ -65,6 +96,11 @@ std::string to_text(const WrittenRoles& roles) {
     text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", entry.name, entry.count);
   }
   return "{" + text + "}";
+}
+
+std::int64_t WrittenRoles::trainers() const {
+  const auto found = std::ranges::find(entries, nullptr, &RoleRanks::role);
+  return found == entries.end() ? 0 : found->count;
 }
 
 std::vector<RoleRanks> WrittenRoles::on(std::int64_t ranks) const {

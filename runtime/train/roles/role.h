@@ -12,13 +12,16 @@
 //       return std::make_shared<const Sample>();
 //     });
 //
-// Its `run` defines functions, opens the service and returns when training has ended:
+// Its `run` defines functions and waits for the end of training. Asking for the end opens the service:
 //
 //     void run(RoleRun& run) const override {
-//       run.rpc.define("sample", [&](std::int64_t count) { return samples(count); });
-//       run.rpc.open();
+//       auto& sampler = run.keep<Sampler>();
+//       run.rpc.define("sample", [&sampler](std::int64_t count) { return sampler.samples(count); });
 //       run.end.wait();
 //     }
+//
+// **Functions outlive `run`**: other ranks may call them until all ranks have closed the service. So
+// they use what `keep` makes, or `run` itself, and never variables of `run`.
 #pragma once
 
 #include <condition_variable>
@@ -26,6 +29,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -36,9 +40,11 @@ namespace meshwork {
 
 class RunConfig;
 
-/// That training has ended. From any thread.
+/// Whether training has ended. Any thread may ask. Asking opens the service, since the news comes by a
+/// call, so a role defines its functions first.
 class RoleEnd {
  public:
+  explicit RoleEnd(Rpc& rpc) : rpc_(&rpc) {}
   void come();
   [[nodiscard]] bool has_come() const;
   void wait();
@@ -46,6 +52,7 @@ class RoleEnd {
   /// ready.
   template <class Ready>
   bool wait_for(const Ready& ready) {
+    rpc_->open();
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return has_come_ || ready(); });
     return ready();
@@ -61,6 +68,7 @@ class RoleEnd {
   }
 
  private:
+  Rpc* rpc_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool has_come_ = false;
@@ -72,6 +80,15 @@ struct RoleRun {
   const Communicator& ranks;  // that have the role: the job, as long as it runs
   Rpc& rpc;                   // between all ranks, by their numbers among these
   RoleEnd& end;
+  std::vector<std::shared_ptr<void>> kept{};  // by `keep`
+
+  /// Makes what functions use. It lives until nobody can call them.
+  template <class State, class... Arguments>
+  State& keep(Arguments&&... arguments) {
+    auto made = std::make_shared<State>(std::forward<Arguments>(arguments)...);
+    kept.push_back(made);
+    return *made;
+  }
 };
 
 class Role {
@@ -94,8 +111,9 @@ struct KindOf<SharedRole> {
 
 /// Ranks that do the same, from `first` on.
 struct RoleRanks {
-  std::string name;  // as it is written
-  SharedRole role;   // null: they train
+  std::string name;        // as it is written
+  std::string class_name;  // of the catalog; "": they train
+  SharedRole role;         // null: they train
   std::int64_t first = 0, count = 0;
 };
 
@@ -104,9 +122,17 @@ struct WrittenRoles {
   static constexpr const char* expected =
       "a map of roles and how many ranks have them, such as {train: 6, evaluate: 1}";
   std::vector<RoleRanks> entries;  // -1: all remaining ranks
+  /// How many ranks train, as it is written; -1: all remaining; 0: there is no section.
+  [[nodiscard]] std::int64_t trainers() const;
   /// Of a job of `ranks`. Throws `Error` if they are not for all of these.
   [[nodiscard]] std::vector<RoleRanks> on(std::int64_t ranks) const;
 };
+/// Does what `own` is, a role of this rank, until training has ended, and closes `rpc`. `ranks` have
+/// the role. What the role throws ends the job.
+void play(const RoleRanks& own, const RunConfig& config, const Communicator& ranks, Rpc& rpc);
+/// Tells the ranks that have `roles` that training has ended. One rank calls it.
+void end_roles(const std::vector<RoleRanks>& roles, Rpc& rpc);
+
 void from_config(const ConfigNode& node, WrittenRoles& roles, const Catalog& catalog);
 [[nodiscard]] std::string to_text(const WrittenRoles& roles);
 

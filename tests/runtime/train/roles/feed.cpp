@@ -42,11 +42,9 @@ TEST_CASE("a fed source has the samples of the feeder, and what is known of its 
   const int feeder = world.size() - 1;
   Rpc rpc(world);
   const Communicator part = world.split(world.rank() == feeder ? 1 : 0, 0);
-  RoleEnd end;
+  const std::vector<RoleRanks> roles = config.roles().on(world.size());
   if (world.rank() == feeder) {
-    rpc.define("end", [&] { end.come(); });
-    RoleRun run{config, part, rpc, end};
-    config.roles().entries.at(1).role->run(run);
+    play(roles.at(1), config, part, rpc);
   } else {
     rpc.open();
     const std::shared_ptr<const Source> own = config.open_training().training;
@@ -63,9 +61,9 @@ TEST_CASE("a fed source has the samples of the feeder, and what is known of its 
     }
     CHECK(read(*fed, {5}, whole({4, 3})) != std::vector<float>(12));
     check_mpi(MPI_Barrier(part.native()), "MPI_Barrier");
-    if (part.rank() == 0) rpc.call(feeder, "end").get();
+    if (part.rank() == 0) end_roles(roles, rpc);
+    rpc.close();
   }
-  rpc.close();
 }
 
 }  // namespace meshwork::feed_test

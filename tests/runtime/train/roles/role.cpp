@@ -63,6 +63,8 @@ TEST_CASE("mistakes in roles are found at their place") {
   CHECK_THROWS_WITH(read("{train: 0}"), Catch::Contains("\"train\" has 0 ranks"));
   CHECK_THROWS_WITH(read("{train: -1, feed: -1}"),
                     Catch::Contains("one role only can have all remaining ranks (-1)"));
+  CHECK_THROWS_WITH(read("{train: 1, feed: 1, Feed: 1}"),
+                    Catch::Contains("\"feed\" and \"Feed\" are one role; name it once"));
   CHECK_THROWS_WITH(read("{train: -2}"), Catch::Contains("-2"));
 }
 

@@ -1,0 +1,121 @@
+// How long a role and its functions live, and how it ends.
+#include <mpi.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "collectives/communicator.h"
+#include "layers/pages.h"
+#include "runtime/config/load.h"
+#include "runtime/pages.h"
+#include "runtime/train/roles/evaluate.h"
+#include "runtime/train/roles/role.h"
+#include "runtime/train/run_config.h"
+#include "tests/support/catch.h"
+
+namespace meshwork::play_test {
+
+namespace {
+
+const char* const text = R"(
+data:
+  train: {kind: synthetic, rows: 30, features: {kind: normal, shape: [3]},
+          targets: {kind: normal, shape: [2]}}
+  batch_size: 6
+model: {input: [3], layers: [Dense: {units: 2}]}
+loss: mse
+fit: {validation_split: 0.2}
+roles: {train: 1, evaluate: -1}
+)";
+
+RunConfig config_of(Catalog& catalog) {
+  add_runtime(catalog);
+  add_layers(catalog);
+  return {parse_config(text, "run.yaml"), catalog};
+}
+
+std::atomic<bool> is_gone{false};  // the state of `Brief`
+std::atomic<bool> has_run{false};
+
+/// Opens nothing. One returns before the end, the other after it.
+class Brief final : public Role {
+ public:
+  explicit Brief(bool waits) : waits_(waits) {}
+  void run(RoleRun& run) const override {
+    struct State {
+      ~State() { is_gone = true; }
+    };
+    run.keep<State>();
+    run.rpc.define("is gone", [] { return is_gone.load(); });
+    run.rpc.define("has run", [] { return has_run.load(); });
+    if (waits_) run.end.wait();
+    has_run = true;
+  }
+
+ private:
+  bool waits_;
+};
+
+}  // namespace
+
+TEST_CASE("functions of a role are called from the start to the end, and have their state") {
+  const bool waits = GENERATE(false, true);
+  is_gone = has_run = false;
+  const Communicator world = Communicator::world();
+  Catalog catalog;
+  const RunConfig config = config_of(catalog);
+  const std::vector<RoleRanks> roles{{.name = "train", .first = 0, .count = 1},
+                                     {.name = "brief",
+                                      .role = std::make_shared<const Brief>(waits),
+                                      .first = 1,
+                                      .count = world.size() - 1}};
+  const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
+  Rpc rpc(world);
+  if (world.rank() > 0) {
+    play(roles.at(1), config, part, rpc);
+    CHECK(is_gone);
+  } else {
+    rpc.open();
+    for (int rank = 1; rank < world.size(); ++rank) {
+      CHECK_FALSE(rpc.call_within<bool>(20, rank, "is gone").get());
+    }
+    end_roles(roles, rpc);
+    for (int rank = 1; rank < world.size(); ++rank) {
+      while (!rpc.call_within<bool>(20, rank, "has run").get()) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      CHECK_FALSE(rpc.call_within<bool>(20, rank, "is gone").get());
+    }
+    rpc.close();
+  }
+}
+
+TEST_CASE("what is wrong with an evaluator ends the evaluation on all, and is said") {
+  const Communicator world = Communicator::world();
+  Catalog catalog;
+  const RunConfig config = config_of(catalog);
+  const std::vector<RoleRanks> roles = config.roles().on(world.size());
+  const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
+  Rpc rpc(world);
+  const JobWithin within(part);
+  if (world.rank() > 0) {
+    play(roles.at(1), config, part, rpc);
+  } else {
+    rpc.open();
+    const auto evaluator = evaluator_at(rpc, 1, 20);
+    evaluator->start(0, std::vector<float>(8));
+    CHECK(evaluator->finish().names().front() == "loss");
+    evaluator->start(1, std::vector<float>(9));
+    CHECK_THROWS_WITH(
+        evaluator->finish(),
+        Catch::Contains("the weights have 9 elements, and the evaluators' model has 8"));
+    evaluator->start(2, std::vector<float>(8));
+    CHECK_THROWS_WITH(evaluator->finish(), Catch::Contains("the weights have 9 elements"));
+    end_roles(roles, rpc);
+    rpc.close();
+  }
+}
+
+}  // namespace meshwork::play_test
