@@ -7,7 +7,7 @@
 //
 // A block follows its head in *pieces* of some MiB. The sender has two pieces under way, and so has
 // the receiver, who begins when it has read the head; MPI copies from memory to memory and buffers
-// nothing. Each message with blocks has a tag of its own among those under way, its *stream*, so that
+// nothing. Each message with blocks has a tag of its own among those under way, its *stream*. So
 // pieces of several messages to a rank pass each other, and small messages pass them all. A stream is
 // under way until its last piece, which is sent synchronously, has met its receive: all receives of
 // the stream are posted then, and one that has the tag next comes after them. A rank

@@ -236,14 +236,28 @@ class StagedTransport final : public Transport {
   }
 
  private:
-  class Staged final : public CompiledCollective {
+  /// One on elements of so many bytes.
+  class OfElements : public CompiledCollective {
+   protected:
+    explicit OfElements(ElementType type) : width_(element_bytes(type)) {}
+    [[nodiscard]] std::byte* at(void* memory, std::int64_t element) const {
+      return static_cast<std::byte*>(memory) + element * width_;
+    }
+    [[nodiscard]] const std::byte* at(const void* memory, std::int64_t element) const {
+      return static_cast<const std::byte*>(memory) + element * width_;
+    }
+
+    std::int64_t width_;
+  };
+
+  class Staged final : public OfElements {
    public:
     Staged(StagedTransport& transport, const Communicator& communicator,
            const Collective& collective, Compiled inner)
-        : transport_(transport),
+        : OfElements(type_of(collective)),
+          transport_(transport),
           inner_(std::move(inner)),
-          in_place_(is_in_place(collective)),
-          width_(element_bytes(type_of(collective))) {
+          in_place_(is_in_place(collective)) {
       if (transport.options_.inner_reaches_device) return;
       CutUp cut_up = std::visit(Cutter(communicator.rank(), transport.staging_), collective);
       bytes_ = cut_up.elements * width_;
@@ -286,27 +300,19 @@ class StagedTransport final : public Transport {
       std::vector<Move> in, out;
     };
 
-    [[nodiscard]] std::byte* at(void* memory, std::int64_t element) const {
-      return static_cast<std::byte*>(memory) + element * width_;
-    }
-    [[nodiscard]] const std::byte* at(const void* memory, std::int64_t element) const {
-      return static_cast<const std::byte*>(memory) + element * width_;
-    }
-
     StagedTransport& transport_;
     Compiled inner_;  // for buffers that it can reach
     bool in_place_;
-    std::int64_t width_;
     std::int64_t bytes_ = 0, own_begin_ = -1, own_end_ = -1;
     std::vector<Part> parts_;
   };
 
   /// An exchange that is on its way until it was waited for, through pinned memory of its own.
-  class StartedMessages final : public CompiledCollective {
+  class StartedMessages final : public OfElements {
    public:
     StartedMessages(StagedTransport& transport, const Communicator& communicator,
                     const Exchange& what, Compiled inner)
-        : transport_(transport), inner_(std::move(inner)), width_(element_bytes(what.type)) {
+        : OfElements(what.type), transport_(transport), inner_(std::move(inner)) {
       if (transport.options_.inner_reaches_device) return;
       CutUp cut_up = Cutter(communicator.rank(), transport.staging_)(what);
       cut_ = std::move(cut_up.cuts.front());
@@ -347,16 +353,8 @@ class StagedTransport final : public Transport {
     void copy(void* to, const void* from, std::int64_t count) {
       transport_.staging_.copy(to, from, count * width_);
     }
-    [[nodiscard]] std::byte* at(void* memory, std::int64_t element) const {
-      return static_cast<std::byte*>(memory) + element * width_;
-    }
-    [[nodiscard]] const std::byte* at(const void* memory, std::int64_t element) const {
-      return static_cast<const std::byte*>(memory) + element * width_;
-    }
-
     StagedTransport& transport_;
     Compiled inner_;  // for buffers that it can reach
-    std::int64_t width_;
     Cut cut_;
     Memory pinned_;
     std::unique_ptr<Mark> copied_;  // behind the last copy to or from it

@@ -8,14 +8,16 @@
 // Every schedule goes backward through micro-batches in ascending order. So sums of gradients, and all
 // else, are the same bits in all of them, and without stages.
 //
-//   in_turn   forward and backward of one micro-batch after the other: one stage works at a time
-//   gpipe     all forward, then all backward (Huang et al., arXiv:1811.06965)
-//   1f1b      forward until the pipeline is full, then in turns, then what is left backward (Narayanan
-//             et al., arXiv:1806.03377): as fast, and a stage holds no more micro-batches than there
-//             are stages from it on
+// `in_turn` takes one micro-batch after the other, forward and backward. One stage works at a time.
 //
-// With stages that take equally long, the last two are idle for (p - 1) / m of the time that they
-// work, of p stages and m micro-batches.
+// `gpipe` goes forward with all of them, then backward (Huang et al., arXiv:1811.06965).
+//
+// `1f1b` goes forward until the pipeline is full, then forward and backward in turns, then backward
+// with the rest (Narayanan et al., arXiv:1806.03377). It is as fast. A stage holds at most as many
+// micro-batches as there are stages from it on.
+//
+// With p stages that take equally long and m micro-batches, a rank is idle for (p - 1) / m of the time
+// that it works, in the last two.
 #pragma once
 
 #include <cstdint>

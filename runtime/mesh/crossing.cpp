@@ -63,10 +63,4 @@ Places joined(const Places& a, const Places& b) {
   return both;
 }
 
-bool within(const Places& places, const Places& others, const MeshShape& mesh) {
-  return std::all_of(others.begin(), others.end(), [&](const Place& other) {
-    return std::ranges::includes(other.coordinates, coordinates_of(places, other.axis, mesh));
-  });
-}
-
 }  // namespace meshwork

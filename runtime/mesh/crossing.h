@@ -31,7 +31,4 @@ struct Crossing {
 /// Those at one of the two or at both: for each axis, the coordinates of either.
 [[nodiscard]] Places joined(const Places& a, const Places& b);
 
-/// Whether `others` includes all of `places`.
-[[nodiscard]] bool within(const Places& places, const Places& others, const MeshShape& mesh);
-
 }  // namespace meshwork

@@ -43,7 +43,6 @@ class PlaceMap {
   /// the mesh lacks, or that places layers already.
   void balance_over(const std::string& axis);
   [[nodiscard]] std::optional<Axis> balanced() const { return balanced_; }
-  [[nodiscard]] const MeshShape& mesh() const { return mesh_; }
 
   /// The axes that place something, ascending.
   [[nodiscard]] std::vector<Axis> axes() const;

@@ -410,36 +410,35 @@ DeviceMesh RunConfig::mesh() const {
   return DeviceMesh(mesh_axes(), world);
 }
 
-LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
-  LayoutMap map(mesh);
+namespace {
+
+// Adds what is written to a map that ends its messages about a key with its place.
+template <class Map, class Entries, class Value>
+void insert_written(Map& map, const Entries& entries, Value value) {
   ConfigErrors errors;
-  for (const WrittenLayouts::Entry& entry : spread_.layout.entries) {
+  for (const auto& entry : entries) {
     errors.check([&] {
       try {
-        // The map ends its messages about a key with its place.
-        map.insert(entry.key.as<std::string>(), entry.layout, entry.key.location());
+        map.insert(entry.key.template as<std::string>(), entry.*value, entry.key.location());
       } catch (const Error& error) {
         throw entry.key.error_saying(error.what());
       }
     });
   }
   errors.raise();
+}
+
+}  // namespace
+
+LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
+  LayoutMap map(mesh);
+  insert_written(map, spread_.layout.entries, &WrittenLayouts::Entry::layout);
   return map;
 }
 
 PlaceMap RunConfig::places(const MeshShape& mesh) const {
   PlaceMap map(mesh);
-  ConfigErrors errors;
-  for (const WrittenPlaces::Entry& entry : spread_.place.entries) {
-    errors.check([&] {
-      try {
-        map.insert(entry.key.as<std::string>(), entry.places, entry.key.location());
-      } catch (const Error& error) {
-        throw entry.key.error_saying(error.what());
-      }
-    });
-  }
-  errors.raise();
+  insert_written(map, spread_.place.entries, &WrittenPlaces::Entry::places);
   if (spread_.place.balanced) {
     ConfigReader document(document_);
     if (fit_.walk.stages.empty()) {

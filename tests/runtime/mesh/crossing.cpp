@@ -61,10 +61,6 @@ TEST_CASE("places on two axes are one crossing") {
 TEST_CASE("places are joined axis by axis, and everywhere holds all") {
   CHECK(joined(at({0, 2}), at({1, 2})) == at({0, 1, 2}));
   CHECK(joined(at({0}), {}).empty());
-  CHECK(within(at({1}), at({0, 1}), mesh));
-  CHECK_FALSE(within(at({1, 2}), at({0, 1}), mesh));
-  CHECK_FALSE(within({}, at({0, 1}), mesh));
-  CHECK(within({}, {}, mesh));
 }
 
 TEST_CASE("a rank outside the places has an empty block, and is no replica") {

@@ -33,6 +33,7 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/byte_images.h"
 #include "tests/support/plans.h"
+#include "tests/support/small_gpt.h"
 
 namespace meshwork::placement_test {
 
@@ -68,26 +69,6 @@ SymbolicTensor dense(const SymbolicTensor& input) {
   return Dense({.name = "d3", .units = classes})(x);
 }
 
-// A table at the first stage and at the last.
-SymbolicTensor gpt(const SymbolicTensor& tokens) {
-  const SharedLayer table =
-      ReversibleEmbedding({.name = "tokens", .input_dim = classes, .output_dim = 12});
-  auto x = table(tokens);
-  x = Add({.name = "both"})({x, PositionEmbedding({.name = "places", .sequence_length = 9})(x)});
-  for (const std::string block : {"a", "b"}) {
-    auto y = LayerNormalization({.name = "norm_" + block})(x);
-    y = MultiHeadAttention({.name = "attention_" + block,
-                            .num_heads = 3,
-                            .key_dim = 4,
-                            .dropout = 0.1f,
-                            .use_causal_mask = true})(y);
-    x = Add({.name = "mid_" + block})({x, y});
-    y = Dense({.name = "up_" + block, .units = 25, .activation = Activation::gelu_tanh})(x);
-    x = Add({.name = "sum_" + block})({x, Dense({.name = "down_" + block, .units = 12})(y)});
-  }
-  return table(x);
-}
-
 // Two towers of different kernels on the same images, joined. Statistics of a batch.
 SymbolicTensor towers(const SymbolicTensor& input) {
   auto trunk = RandomFlip({.name = "flip"})(Rescaling({.scale = 1.0 / 255})(input));
@@ -106,49 +87,41 @@ SymbolicTensor towers(const SymbolicTensor& input) {
   return Dense({.name = "classes", .units = classes})(Flatten()(both));
 }
 
-const std::vector<Network> networks{{"dense",
-                                     {5, 3},
-                                     ElementType::float32,
-                                     1,
-                                     dense,
-                                     {{"d1", {{"stage", 0}}},
-                                      {"drop", {{"stage", 1}}},
-                                      {"d2", {{"stage", 2}}},
-                                      {"d3", {{"stage", 3}}}},
-                                     {{"d1/kernel", {{}, "model"}}, {"d2/kernel", {"model", {}}}}},
-                                    {"gpt",
-                                     {9},
-                                     ElementType::int32,
-                                     9,
-                                     gpt,
-                                     {{"both", {{"stage", 0}}},
-                                      {".*_a", {{"stage", 1}}},
-                                      {"(norm|attention|mid)_b", {{"stage", 2}}},
-                                      {"(up|down|sum)_b", {{"stage", 3}}}},
-                                     {{"attention_.*/(query|key|value)/kernel", {{}, "model", {}}},
-                                      {"up_.*/kernel", {{}, "model"}},
-                                      {"down_.*/kernel", {"model", {}}}},
-                                     true},
-                                    {"towers",
-                                     {6, 5, 2},
-                                     ElementType::float32,
-                                     1,
-                                     towers,
-                                     {{"side1", {{"stage", 0}}}, {"side3", {{"stage", 1}}}},
-                                     {{"side3/conv/kernel", {{}, {}, {}, "model"}}}}};
+const std::vector<Network> networks{
+    {"dense",
+     {5, 3},
+     ElementType::float32,
+     1,
+     dense,
+     {{"d1", {{"stage", 0}}},
+      {"drop", {{"stage", 1}}},
+      {"d2", {{"stage", 2}}},
+      {"d3", {{"stage", 3}}}},
+     {{"d1/kernel", {{}, "model"}}, {"d2/kernel", {"model", {}}}}},
+    {"gpt",
+     {9},
+     ElementType::int32,
+     9,
+     small_gpt<classes>,  // a table at the first stage and at the last
+
+     {{"both", {{"stage", 0}}},
+      {".*_a", {{"stage", 1}}},
+      {"(norm|attention|mid)_b", {{"stage", 2}}},
+      {"(up|down|sum)_b", {{"stage", 3}}}},
+     {{"attention_.*/(query|key|value)/kernel", {{}, "model", {}}},
+      {"up_.*/kernel", {{}, "model"}},
+      {"down_.*/kernel", {"model", {}}}},
+     true},
+    {"towers",
+     {6, 5, 2},
+     ElementType::float32,
+     1,
+     towers,
+     {{"side1", {{"stage", 0}}}, {"side3", {{"stage", 1}}}},
+     {{"side3/conv/kernel", {{}, {}, {}, "model"}}}}};
 
 std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
-  if (network.type == ElementType::float32) {
-    return byte_images(rows, network.sample, classes, 11);
-  }
-  std::vector<std::int32_t> tokens, next;
-  for (std::int32_t i = 0; i < rows * network.targets; ++i) {
-    tokens.push_back(i * i % classes);
-    next.push_back((i + 1) * (i + 1) % classes);
-  }
-  return std::make_shared<ArraySource>(
-      std::vector<Array>{Array("x", tokens, {rows, network.targets}),
-                         Array("t", next, {rows, network.targets}, FieldRole::target)});
+  return samples_of(network.sample, network.type, network.targets, classes, rows);
 }
 
 struct Outcome {

@@ -27,6 +27,7 @@
 #include "runtime/train/optimizers/adam.h"
 #include "tests/support/byte_images.h"
 #include "tests/support/plans.h"
+#include "tests/support/small_gpt.h"
 
 namespace meshwork::walk_test {
 
@@ -59,25 +60,6 @@ SymbolicTensor dense(const SymbolicTensor& input) {
   return Dense({.name = "d3", .units = classes})(x);
 }
 
-SymbolicTensor gpt(const SymbolicTensor& tokens) {
-  const SharedLayer table =
-      ReversibleEmbedding({.name = "tokens", .input_dim = classes, .output_dim = 12});
-  auto x = table(tokens);
-  x = Add({.name = "both"})({x, PositionEmbedding({.name = "places", .sequence_length = 9})(x)});
-  for (const std::string block : {"a", "b"}) {
-    auto y = LayerNormalization({.name = "norm_" + block})(x);
-    y = MultiHeadAttention({.name = "attention_" + block,
-                            .num_heads = 3,
-                            .key_dim = 4,
-                            .dropout = 0.1f,
-                            .use_causal_mask = true})(y);
-    x = Add({.name = "mid_" + block})({x, y});
-    y = Dense({.name = "up_" + block, .units = 25, .activation = Activation::gelu_tanh})(x);
-    x = Add({.name = "sum_" + block})({x, Dense({.name = "down_" + block, .units = 12})(y)});
-  }
-  return table(x);
-}
-
 // Statistics of a batch, which are those of a micro-batch.
 SymbolicTensor images(const SymbolicTensor& input) {
   auto x = Rescaling({.scale = 1.0 / 255})(input);
@@ -107,7 +89,7 @@ const Network gpt_network{"gpt",
                           {9},
                           ElementType::int32,
                           9,
-                          gpt,
+                          small_gpt<classes>,
                           {{"attention_.*/(query|key|value)/kernel", {{}, "model", {}}},
                            {"up_.*/kernel", {{}, "model"}},
                            {"down_.*/kernel", {"model", {}}},
@@ -122,17 +104,7 @@ const Network image_network{"images",
                             {{"part2/conv2/kernel", {{}, {}, {}, "data"}}}};
 
 std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
-  if (network.type == ElementType::float32) {
-    return byte_images(rows, network.sample, classes, 11);
-  }
-  std::vector<std::int32_t> tokens, next;
-  for (std::int32_t i = 0; i < rows * network.targets; ++i) {
-    tokens.push_back(i * i % classes);
-    next.push_back((i + 1) * (i + 1) % classes);
-  }
-  return std::make_shared<ArraySource>(
-      std::vector<Array>{Array("x", tokens, {rows, network.targets}),
-                         Array("t", next, {rows, network.targets}, FieldRole::target)});
+  return samples_of(network.sample, network.type, network.targets, classes, rows);
 }
 
 struct Outcome {
@@ -213,7 +185,7 @@ TEST_CASE("a limit of memory gives a plan that stays below, and the same numbers
   const Outcome whole = trained(gpt_network, spread_over(one), {});
   const auto data = samples(gpt_network, 55);
   const SymbolicTensor input = Input(gpt_network.sample, "x", gpt_network.type);
-  Model model(input, gpt(input), spread_over(mesh, gpt_network.model),
+  Model model(input, small_gpt<classes>(input), spread_over(mesh, gpt_network.model),
               {.seed = 3, .check_plan = true});
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = Adam({.learning_rate = 0.01}),
