@@ -119,7 +119,6 @@ void CallBells::ring(int rank) noexcept {
   std::int64_t last = place.rung.load(std::memory_order_relaxed);
   if (time - last < between_datagrams) return;
   if (!place.rung.compare_exchange_strong(last, time, std::memory_order_relaxed)) return;
-  datagrams_.fetch_add(1, std::memory_order_relaxed);
   for (const std::uint32_t host : place.hosts) {
     const sockaddr_in address = datagram_address(host, place.port);
     // Whether it arrives cannot be known here.

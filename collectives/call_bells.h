@@ -60,9 +60,6 @@ class CallBells {
   /// only: false for all others. Costs a system call.
   [[nodiscard]] bool is_gone(int rank) const;
 
-  /// How often another node was rung by a datagram.
-  [[nodiscard]] std::int64_t datagrams() const { return datagrams_; }
-
  private:
   struct Bell {
     std::uint32_t rings;
@@ -86,7 +83,6 @@ class CallBells {
   std::vector<std::unique_ptr<Place>> places_;  // by rank
   DatagramSocket socket_;
   std::string key_;  // of the datagrams that are meant for these bells
-  std::atomic<std::int64_t> datagrams_{0};
   std::atomic<bool> ends_{false};
   std::thread ear_;
 };

@@ -162,8 +162,8 @@ class Calls {
 
   /// Calls the function `name` of `rank`. From any thread, where the service has threads; does not
   /// wait. What `get` of the answer throws: `CallFailed`, `CallTimedOut`, `UnknownFunction`, or
-  /// `RanksParted` if the callee is gone, on this node. A call that timed out may still be sent, so the blocks that it
-  /// carries have owners, or outlive the service.
+  /// `RanksParted` if the callee is gone, on this node. A call that timed out may still be sent, so
+  /// the blocks that it carries have owners, or outlive the service.
   [[nodiscard]] Answer call(int rank, std::string_view name, CallPayload arguments,
                             const CallOptions& options = {});
 

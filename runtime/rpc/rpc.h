@@ -15,6 +15,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -32,9 +33,16 @@ struct RpcCaller {
   int rank = 0;
 };
 
+template <class Result>
+inline constexpr bool is_view = false;
+template <class Element>
+inline constexpr bool is_view<std::span<Element>> = true;
+
 /// What will be the result of a call; dropped, the function runs all the same.
 template <class Result>
 class RpcAnswer {
+  static_assert(!is_view<Result>, "a result has an owner: take a std::vector or an RpcArray");
+
  public:
   RpcAnswer() = default;
   explicit RpcAnswer(Answer answer) : answer_(std::move(answer)) {}

@@ -489,6 +489,16 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   }
   check_options("checkpoint", options.checkpoint);
   state_->compare(settings_of(options, *training), "what fit is given");
+  if (options.evaluates_elsewhere) {
+    if (options.validation || options.validation_split != 0) {
+      fail("fit: other ranks evaluate the epochs, so give no validation data here");
+    }
+    together(state_->mesh().all(), [&] {
+      if (state_->mesh().rank() == 0 && options.evaluator == nullptr) {
+        fail("fit: evaluates_elsewhere needs an evaluator on rank 0");
+      }
+    });
+  }
   if (options.validation_split != 0) {
     if (options.validation) {
       fail("fit: give validation data or validation_split, not both");
