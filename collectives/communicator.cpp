@@ -1,5 +1,7 @@
 #include "collectives/communicator.h"
 
+#include <dlfcn.h>
+#include <link.h>
 #include <unistd.h>
 
 #include <array>
@@ -9,6 +11,7 @@
 #include <iostream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/device_transports.h"
 #include "collectives/error.h"
@@ -27,6 +30,21 @@ bool mpi_runs() {
   check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
   return initialized != 0 && finalized == 0;
+}
+
+/// Open MPI unloads its components in MPI_Finalize before the last of its threads has ended. What is
+/// loaded now stays, so that no thread is left in code that is gone.
+void keep_libraries() {
+  std::vector<std::string> names;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* all) {
+        static_cast<std::vector<std::string>*>(all)->emplace_back(info->dlpi_name);
+        return 0;
+      },
+      &names);
+  for (const std::string& name : names) {
+    if (!name.empty()) (void)dlopen(name.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+  }
 }
 
 /// MPI's default is to end the process inside the failing call; communicators that are split or
@@ -137,6 +155,7 @@ MpiEnvironment::~MpiEnvironment() {
   if (!owned_) return;
   int finalized = 0;
   if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized != 0) return;
+  keep_libraries();
   if (MPI_Finalize() != MPI_SUCCESS) abort_job(1, "MPI_Finalize failed");
 }
 
