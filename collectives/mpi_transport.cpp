@@ -20,7 +20,18 @@ namespace meshwork {
 namespace {
 
 // Messages between pairs; nothing else sends any on the communicators of collectives.
-constexpr int exchange_tag = 1;
+// The tag of messages on `channel`.
+int tag_of(int channel) {
+  constexpr int first = 1;
+  void* largest = nullptr;
+  int known = 0;
+  check_mpi(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &largest, &known), "MPI_Comm_get_attr");
+  if (known != 0 && channel > *static_cast<int*>(largest) - first) {
+    fail("messages between ranks need {} tags, this MPI has {}", first + channel + 1,
+         *static_cast<int*>(largest));
+  }
+  return first + channel;
+}
 
 MPI_Datatype native_type(ElementType type) {
   switch (type) {
@@ -392,7 +403,7 @@ class MpiTransport final : public Transport {
    public:
     Messages(std::vector<NeighbourBlock> sends, std::vector<NeighbourBlock> receives,
              int channel = 0)
-        : sends_(std::move(sends)), receives_(std::move(receives)), tag_(exchange_tag + channel) {}
+        : sends_(std::move(sends)), receives_(std::move(receives)), tag_(tag_of(channel)) {}
 
     void start(const On& on, const void* send, void* receive) {
       requests_.clear();
