@@ -69,8 +69,9 @@ Explained fit_explained() {
 
 Explained pipeline_explained() {
   OptionLister option;
-  StepWalk walk;
-  describe_pipeline(walk, option);
+  StagesOptions stages;
+  PipelineSchedule schedule = StepWalk().schedule;
+  describe_pipeline(stages, schedule, option);
   return std::move(option.explained);
 }
 

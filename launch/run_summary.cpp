@@ -44,6 +44,25 @@ std::string losses_text(const CompileOptions& options) {
   return text;
 }
 
+// What axes split of the model; "" for nothing.
+std::string placing_text(const RunConfig& config, const MeshShape& mesh) {
+  const PlaceMap places = config.places(mesh);
+  std::vector<std::string> all;
+  for (const Axis axis : places.axes()) {
+    if (mesh.size(axis) == 1) continue;
+    const auto& staged = places.staged();
+    if (!staged || staged->axis != axis) {
+      all.push_back(fmt::format("{} places layers", mesh.name(axis)));
+      continue;
+    }
+    all.push_back(fmt::format(
+        "{} has {} stages{}, {} with {} micro-batches", mesh.name(axis),
+        mesh.size(axis) * staged->chunks, staged->balanced ? " of about equal work" : "",
+        config.fit_options().walk.schedule.name, config.fit_options().walk.micro_batches));
+  }
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
 }  // namespace
 
 RunSummary summary_of(const RunConfig& config, const std::string& file, const MeshShape& mesh,
@@ -59,6 +78,7 @@ RunSummary summary_of(const RunConfig& config, const std::string& file, const Me
                           batch_axis && mesh.rank_count() > 1
                               ? fmt::format("; {} splits batches", mesh.name(*batch_axis))
                               : ""));
+  if (const std::string text = placing_text(config, mesh); !text.empty()) add("places", text);
   add("device", machine.empty() ? options.device : machine);
   add("precision", fmt::format("{}; kernels {}", name_of(options.precision), options.kernels));
   add("data", data_text(config, data));

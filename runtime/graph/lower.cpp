@@ -1,7 +1,9 @@
 #include "runtime/graph/lower.h"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -57,21 +59,20 @@ std::vector<bool> operations_of_early_sums(const StepContext& step, const StepSu
 // What forward of a micro-batch leaves.
 struct MicroBatch {
   StepValues values;
-  std::vector<Remains> remains;  // by operation
+  std::vector<Remains> remains;                            // by operation
+  std::map<std::size_t, std::function<void()>> rest = {};  // of backward, by operation
 };
 
-// Books forward of an operation, if this rank runs it, and what the loss is charged for its output.
-// Sends the output to other places, or receives it.
+// Books forward of an operation that this rank runs, and what the loss is charged for its output. Sends
+// the output to other places.
 void book_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains) {
   auto& [step, values, sums] = parts;
-  const bool is_sum = step.is_sum(planned.output);
-  if (step.holds(planned.natural)) {
-    lower_forward(parts, planned, remains);
-    if (step.request.mode != Mode::predict && !is_sum) {
-      sums.penalize(planned, values.settled(planned.output));
-    }
+  lower_forward(parts, planned, remains);
+  if (step.is_sum(planned.output)) return;
+  if (step.request.mode != Mode::predict) {
+    sums.penalize(planned, values.settled(planned.output));
   }
-  if (!is_sum) values.cross(planned.output);
+  values.cross(planned.output);
 }
 
 // Books the operations that `early` marks, and completes the sums that follow from them.
@@ -79,9 +80,15 @@ void book_early_sums(StepContext& step, StepSums& sums, const std::vector<bool>&
                      std::vector<MicroBatch>& batches) {
   for (std::size_t batch = 0; batch < batches.size(); ++batch) {
     step.go_to(batch);
-    auto& [values, remains] = batches[batch];
+    auto& [values, remains, rest] = batches[batch];
     for (std::size_t o = 0; o < early.size(); ++o) {
-      if (early[o]) book_forward({step, values, sums}, step.plan.operations[o], remains[o]);
+      if (!early[o]) continue;
+      const PlannedOperation& planned = step.plan.operations[o];
+      if (step.stage_of_operation[o] >= 0) {
+        book_forward({step, values, sums}, planned, remains[o]);
+      } else if (!step.is_sum(planned.output)) {
+        values.cross(planned.output);
+      }
     }
   }
   for (std::size_t o = 0; o < early.size(); ++o) {
@@ -100,14 +107,14 @@ void book_early_sums(StepContext& step, StepSums& sums, const std::vector<bool>&
   }
 }
 
-// Books again, with what is there now, what forward of a span gave.
+// Books again, with what is there now, what forward of a span gave in the stage at hand.
 void recompute(const ForwardParts& parts, const RecomputedSpan& span,
                std::vector<Remains>& remains) {
   StepContext& step = parts.step;
   step.phase = "recompute";
   std::vector<std::size_t> here;
   std::ranges::copy_if(span.operations, std::back_inserter(here),
-                       [&](std::size_t o) { return step.holds(step.plan.operations[o].natural); });
+                       [&](std::size_t o) { return step.stage_of_operation[o] == step.stage; });
   for (const std::size_t o : here) {
     parts.values.forget(step.plan.operations[o]);
     remains[o] = {};
@@ -118,29 +125,79 @@ void recompute(const ForwardParts& parts, const RecomputedSpan& span,
   step.phase = "backward";
 }
 
+// Books backward of the stage and the micro-batch at hand, or of it the gradients of values alone.
 void book_backward(const ForwardParts& parts, StepGradients& gradients,
-                   std::span<const RecomputedSpan> spans, std::vector<Remains>& remains) {
+                   std::span<const RecomputedSpan> spans, MicroBatch& batch, GradientsOf which) {
   auto& [step, values, sums] = parts;
   values.forget_gathered_variables();
   values.wait_for_sent();
   gradients.begin();
   for (std::size_t o = step.plan.operations.size(); o-- > 0;) {
     if (!spans.empty() && o == spans.back().last) {
-      recompute(parts, spans.back(), remains);
+      recompute(parts, spans.back(), batch.remains);
       spans = spans.first(spans.size() - 1);
     }
     const PlannedOperation& planned = step.plan.operations[o];
-    if (std::none_of(planned.gradient.begin(), planned.gradient.end(), [](bool g) { return g; })) {
+    if (std::ranges::none_of(planned.gradient, std::identity())) continue;
+    if (step.stage_of_operation[o] == step.stage) {
+      if (!step.is_sum(planned.output)) gradients.complete(planned.output);
+      const BackwardParts backward{step, values, gradients};
+      if (which == GradientsOf::all) {
+        lower_backward(backward, planned, batch.remains[o]);
+      } else {
+        batch.rest[o] = lower_gradients_of_values(backward, planned, batch.remains[o]);
+      }
+    }
+    gradients.end_uses(o, which);
+  }
+}
+
+// Books what that has left: the gradients of variables.
+void book_rest_of_backward(StepContext& step, StepGradients& gradients, MicroBatch& batch) {
+  gradients.begin();
+  for (std::size_t o = step.plan.operations.size(); o-- > 0;) {
+    const PlannedOperation& planned = step.plan.operations[o];
+    if (std::ranges::none_of(planned.gradient, std::identity())) continue;
+    if (step.stage_of_operation[o] == step.stage) {
+      batch.rest.at(o)();
+      batch.rest.erase(o);
+    }
+    gradients.end_uses(o, GradientsOf::variables);
+  }
+}
+
+// The values that a rank receives, by the stage that reads them first.
+using Arriving = std::map<std::int64_t, std::vector<TensorId>>;
+Arriving arriving_values(const StepContext& step, const std::vector<bool>& runs,
+                         const std::vector<bool>& early) {
+  const std::vector<PlannedOperation>& operations = step.plan.operations;
+  const int rank = step.collectives.rank();
+  std::vector<std::int64_t> reading(step.graph.tensors.size(), -1);
+  for (std::size_t o = 0; o < operations.size(); ++o) {
+    const std::int64_t stage = step.stage_of_operation[o];
+    if (stage < 0) continue;
+    for (const TensorId input : operations[o].inputs) {
+      if (reading[input] < 0 || stage < reading[input]) reading[input] = stage;
+    }
+  }
+  Arriving arriving;
+  for (std::size_t o = 0; o < operations.size(); ++o) {
+    const TensorId id = operations[o].output;
+    if (!runs[o] || early[o] || step.stage_of_operation[o] >= 0 || step.is_sum(id)) continue;
+    const PlannedTensor& tensor = step.plan.tensors[id];
+    if (crossing_of(tensor.layout.places, tensor.read_at, step.plan.mesh, rank).receives_from < 0) {
       continue;
     }
-    if (step.holds(planned.natural)) {
-      if (!step.is_sum(planned.output)) {
-        gradients.complete(planned.output);
-      }
-      lower_backward({step, values, gradients}, planned, remains[o]);
-    }
-    gradients.end_uses(planned);
+    // What nobody reads here is received with the first stage.
+    arriving[reading[id] < 0 ? step.first_stage : reading[id]].push_back(id);
   }
+  return arriving;
+}
+
+GradientsOf gradients_of(Action::Kind kind) {
+  return kind == Action::Kind::input_gradients    ? GradientsOf::values
+         : kind == Action::Kind::weight_gradients ? GradientsOf::variables
+                                                  : GradientsOf::all;
 }
 
 // Output `id`, whole, where the caller reads it.
@@ -201,12 +258,12 @@ std::vector<Range> LoweringRequest::micro_batches() const {
 }
 
 std::vector<Action> LoweringRequest::actions(std::int64_t rank) const {
-  const std::int64_t batches = std::ssize(micro_batches());
-  if (mode != Mode::train) return {{Action::Kind::forward, 0}};
-  const Axis axis = walk.stages.empty() ? -1 : plan->mesh.axis(walk.stages);
-  return axis < 0 ? actions_of("in_turn", 1, 0, batches)
-                  : actions_of(walk.schedule, plan->mesh.size(axis),
-                               plan->mesh.coordinate(rank, axis), batches);
+  if (mode != Mode::train) return {{Action::Kind::forward, 0, 0}};
+  const Pipeline pipeline = plan->pipeline(std::ssize(micro_batches()));
+  const std::int64_t coordinate =
+      plan->staged ? plan->mesh.coordinate(rank, plan->staged->axis) : 0;
+  return actions_of(plan->staged ? walk.schedule : in_turn(),
+                    pipeline)[static_cast<std::size_t>(coordinate)];
 }
 
 std::vector<FedPart> fed_parts(const Plan& plan, Mode mode, const std::vector<Range>& micro_batches,
@@ -226,7 +283,7 @@ std::vector<FedPart> fed_parts(const Plan& plan, Mode mode, const std::vector<Ra
 
 LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
                   MeshCollectives& collectives) {
-  if (request.mode == Mode::train) check_stages(*request.plan, request.walk);
+  if (request.mode == Mode::train) check_stages(*request.plan);
   StepContext step(request, builder, collectives);
   StepSums sums(step);
   StepGradients gradients(step);
@@ -243,17 +300,42 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   }
   const std::vector<bool> early = operations_of_early_sums(step, sums);
   book_early_sums(step, sums, early, batches);
-  for (const auto& [kind, batch] : request.actions(collectives.rank())) {
-    step.go_to(static_cast<std::size_t>(batch));
-    auto& [values, remains] = batches[static_cast<std::size_t>(batch)];
-    if (kind == Action::Kind::backward) {
+  Arriving arriving = arriving_values(step, runs, early);
+  const std::vector<Action> actions = request.actions(collectives.rank());
+  const std::int64_t last_stage = std::ranges::max(actions, {}, &Action::stage).stage;
+  // Begins to receive what an action will wait for.
+  const auto expect = [&](const Action& action) {
+    step.go_to(static_cast<std::size_t>(action.micro_batch), action.stage);
+    if (action.kind != Action::Kind::forward) {
       step.phase = "backward";
-      book_backward({step, values, sums}, gradients, spans, remains);
+      gradients.expect(gradients_of(action.kind));
+      return;
+    }
+    step.phase = "forward";
+    for (const TensorId id : arriving[action.stage]) batches[step.micro_batch].values.cross(id);
+  };
+  // Stages begin an action ahead.
+  const std::size_t ahead = step.plan.staged ? 1 : 0;
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    if (i == 0 && ahead > 0) expect(actions[i]);
+    if (i + ahead < actions.size()) expect(actions[i + ahead]);
+    const auto& [kind, stage, micro_batch] = actions[i];
+    step.go_to(static_cast<std::size_t>(micro_batch), stage);
+    MicroBatch& batch = batches[step.micro_batch];
+    auto& [values, remains, rest] = batch;
+    if (kind == Action::Kind::weight_gradients) {
+      step.phase = "backward";
+      book_rest_of_backward(step, gradients, batch);
+      continue;
+    }
+    if (kind != Action::Kind::forward) {
+      step.phase = "backward";
+      book_backward({step, values, sums}, gradients, spans, batch, gradients_of(kind));
       continue;
     }
     step.phase = "forward";
     for (std::size_t o = 0; o < step.plan.operations.size(); ++o) {
-      if (runs[o] && !early[o]) {
+      if (runs[o] && !early[o] && step.stage_of_operation[o] == stage) {
         book_forward({step, values, sums}, step.plan.operations[o], remains[o]);
       }
     }
@@ -261,7 +343,7 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
       for (const TensorId id : step.graph.outputs) {
         lowered.outputs.push_back(book_prediction(step, values, id));
       }
-    } else {
+    } else if (stage == last_stage) {
       sums.settle();
     }
   }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "collectives/element_type.h"
 #include "collectives/error.h"
 #include "runtime/graph/operations/identity.h"
 #include "runtime/mesh/crossing.h"
@@ -13,15 +14,22 @@ namespace {
 
 using Coordinates = std::vector<std::int64_t>;
 
-// What layers take in a step, by operation: that of the whole layer, at its first operation.
-std::vector<double> seconds_of_layers(const PlanRequest& request) {
-  // A variable and its slots are read and written.
-  constexpr double bytes_of_update = 24;
+// What a layer takes, at its first operation; nothing at others.
+struct LayerWork {
+  double seconds = 0;  // of a micro-batch
+  double kept = 0;     // bytes of variables, gradients and slots
+  double held = 0;     // bytes of outputs, from forward to backward of a micro-batch
+};
+
+// By operation.
+std::vector<LayerWork> work_of_layers(const PlanRequest& request) {
+  // A variable and its slots are read and written. It has a gradient and two slots beside it.
+  constexpr double bytes_of_update = 24, bytes_of_element = 16;
   const Graph& graph = *request.graph;
-  std::vector<double> seconds(graph.operations.size(), 0);
+  std::vector<LayerWork> work(graph.operations.size());
   std::vector<bool> counted(graph.tensors.size(), false);
   std::size_t first = 0;
-  for (std::size_t o = 0; o < seconds.size(); ++o) {
+  for (std::size_t o = 0; o < work.size(); ++o) {
     const GraphOperation& operation = graph.operations[o];
     if (operation.layer < 0) continue;  // of a loss, which follows
     if (o == 0 || operation.layer != graph.operations[o - 1].layer) first = o;
@@ -30,75 +38,93 @@ std::vector<double> seconds_of_layers(const PlanRequest& request) {
       inputs.push_back(graph.shape_of(input, request.rows));
       if (graph.tensors[input].variable < 0 || counted[input]) continue;
       counted[input] = true;
-      seconds[first] += bytes_of_update * static_cast<double>(element_count(inputs.back())) /
-                        request.costs.bytes_per_second;
+      const auto elements = static_cast<double>(element_count(inputs.back()));
+      work[first].seconds += bytes_of_update * elements / request.costs.bytes_per_second;
+      work[first].kept += bytes_of_element * elements;
     }
+    const Shape output = graph.shape_of(operation.output, request.rows);
     // Forward, and a gradient for each of two factors.
-    seconds[first] +=
-        3 * operation.operation->flops(inputs, graph.shape_of(operation.output, request.rows)) /
-        request.costs.flops_per_second;
+    work[first].seconds +=
+        3 * operation.operation->flops(inputs, output) / request.costs.flops_per_second;
+    work[first].held += float32_bytes * static_cast<double>(element_count(output));
   }
-  return seconds;
+  return work;
 }
 
-// How many runs there are if none takes longer than `most`.
-std::int64_t runs_within(double most, const std::vector<double>& seconds) {
-  std::int64_t runs = 1;
+// What balances stages: seconds, and bytes at their price. An earlier stage holds more micro-batches.
+struct StageCosts {
+  std::vector<LayerWork> work;
+  std::int64_t stages;
+  double seconds_per_byte;
+  [[nodiscard]] double at(std::size_t operation, std::int64_t stage) const {
+    const auto& [seconds, kept, held] = work[operation];
+    const auto batches = static_cast<double>(std::max<std::int64_t>(stages - stage, 1));
+    return seconds + seconds_per_byte * (kept + batches * held);
+  }
+};
+
+// How many runs there are if none costs more than `most`.
+std::int64_t runs_within(double most, const StageCosts& costs) {
+  std::int64_t stage = 0;
   double run = 0;
-  for (const double own : seconds) {
-    if (run > 0 && run + own > most) {
-      ++runs;
+  for (std::size_t o = 0; o < costs.work.size(); ++o) {
+    if (run > 0 && run + costs.at(o, stage) > most) {
+      ++stage;
       run = 0;
     }
-    run += own;
+    run += costs.at(o, stage);
   }
-  return runs;
+  return stage + 1;
 }
 
-// By operation: its stage. Each of `stages` is a run of layers, the longest as short as can be.
+// By operation: its stage. Each of `stages` is a run of layers, the dearest as cheap as can be.
 std::vector<std::int64_t> balanced_stages(const PlanRequest& request, std::int64_t stages) {
-  const std::vector<double> seconds = seconds_of_layers(request);
+  const StageCosts costs{work_of_layers(request), stages, request.costs.seconds_per_held_byte};
   double low = 0, high = 0;
-  for (const double own : seconds) {
-    low = std::max(low, own);
-    high += own;
+  std::int64_t layers_left = 0;
+  for (std::size_t o = 0; o < costs.work.size(); ++o) {
+    low = std::max(low, costs.at(o, stages - 1));
+    high += costs.at(o, 0);
+    if (costs.at(o, 0) > 0) ++layers_left;
   }
   for (int step = 0; step < 60 && low < high; ++step) {
     const double middle = low + (high - low) / 2;
-    (runs_within(middle, seconds) <= stages ? high : low) = middle;
+    (runs_within(middle, costs) <= stages ? high : low) = middle;
   }
   std::vector<std::int64_t> all;
   std::int64_t stage = 0;
   double run = 0;
-  auto layers_left = std::ranges::count_if(seconds, [](double own) { return own > 0; });
-  for (const double own : seconds) {
+  for (std::size_t o = 0; o < costs.work.size(); ++o) {
+    const bool works = costs.at(o, stage) > 0;
     // No stage stays empty while a later one could have a layer.
-    const bool last_chance = own > 0 && layers_left <= stages - 1 - stage;
-    if (run > 0 && stage + 1 < stages && (run + own > high || last_chance)) {
+    const bool last_chance = works && layers_left <= stages - 1 - stage;
+    if (run > 0 && stage + 1 < stages && (run + costs.at(o, stage) > high || last_chance)) {
       ++stage;
       run = 0;
     }
-    if (own > 0) --layers_left;
-    run += own;
+    if (works) --layers_left;
+    run += costs.at(o, stage);
     all.push_back(stage);
   }
   return all;
 }
 
-// Where operations are on one axis; nothing for those of which that is not known.
+// Where operations are on one axis, by coordinates or by stages; nothing for those of which that is not
+// known.
 class OnAxis {
  public:
   OnAxis(const PlanRequest& request, Axis axis) : graph_(*request.graph) {
-    const auto everywhere = static_cast<std::size_t>(request.mesh.size(axis));
-    const std::vector<std::int64_t> stages = request.balanced == axis
-                                                 ? balanced_stages(request, request.mesh.size(axis))
-                                                 : std::vector<std::int64_t>();
+    const bool staged = request.staged && request.staged->axis == axis;
+    const bool balanced = staged && request.staged->balanced;
+    const std::int64_t everywhere = request.mesh.size(axis) * (staged ? request.staged->chunks : 1);
+    const std::vector<std::int64_t> stages =
+        balanced ? balanced_stages(request, everywhere) : std::vector<std::int64_t>();
     for (const GraphOperation& operation : graph_.operations) {
       std::optional<Coordinates>& at = at_.emplace_back();
       // What only passes a value on, such as the end of a block, is where the value is.
       const bool works =
           dynamic_cast<const IdentityOperation*>(operation.operation.get()) == nullptr;
-      if (operation.layer >= 0 && works && request.balanced == axis) {
+      if (operation.layer >= 0 && works && balanced) {
         at = Coordinates{stages[at_.size() - 1]};
       } else if (operation.layer >= 0 && works) {
         const auto placed = request.placed.find(graph_.layers[operation.layer].path);
@@ -108,7 +134,7 @@ class OnAxis {
     }
     for (std::size_t o = at_.size(); o-- > 0;) {
       if (!at_[o]) at_[o] = read_at(graph_.operations[o]);
-      if (at_[o] && at_[o]->size() == everywhere) at_[o].reset();
+      if (at_[o] && std::ssize(*at_[o]) == everywhere) at_[o].reset();
     }
   }
 
@@ -149,33 +175,46 @@ class OnAxis {
 
 }  // namespace
 
-std::vector<Places> places_of_operations(const PlanRequest& request) {
-  std::vector<Places> places(request.graph->operations.size());
+Placement placement_of(const PlanRequest& request) {
+  const std::size_t operations = request.graph->operations.size();
+  Placement all{std::vector<Places>(operations), std::vector<Coordinates>(operations)};
   for (const Axis axis : request.placing) {
-    if (request.mesh.size(axis) == 1) continue;
+    const std::int64_t size = request.mesh.size(axis);
+    if (size == 1) continue;
+    const bool staged = request.staged && request.staged->axis == axis;
     const OnAxis on(request, axis);
-    for (std::size_t o = 0; o < places.size(); ++o) {
-      if (on.of(o)) places[o].push_back({axis, *on.of(o)});
+    for (std::size_t o = 0; o < operations; ++o) {
+      if (!on.of(o)) continue;
+      std::set<std::int64_t> coordinates;
+      for (const std::int64_t at : *on.of(o)) coordinates.insert(staged ? at % size : at);
+      if (staged) all.stages[o] = *on.of(o);
+      if (std::ssize(coordinates) < size) {
+        all.places[o].push_back({axis, {coordinates.begin(), coordinates.end()}});
+      }
     }
   }
-  return places;
+  return all;
 }
 
-void place(Plan& plan, const std::vector<Places>& places) {
+void place(Plan& plan, const PlanRequest& request) {
+  const Placement placement = placement_of(request);
   std::vector<std::optional<Places>> read(plan.tensors.size());  // by tensor: where
   std::set<Axis> axes;
   for (std::size_t o = 0; o < plan.operations.size(); ++o) {
     PlannedOperation& planned = plan.operations[o];
-    for (const Place& place : places[o]) axes.insert(place.axis);
-    planned.natural.places = places[o];
-    plan.tensors[planned.output].layout.places = places[o];
+    const Places& places = placement.places[o];
+    for (const Place& place : places) axes.insert(place.axis);
+    planned.natural.places = places;
+    planned.stages = placement.stages[o];
+    plan.tensors[planned.output].layout.places = places;
     for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
-      planned.needed[i].places = planned.raw[i].places = places[o];
+      planned.needed[i].places = planned.raw[i].places = places;
       std::optional<Places>& at = read[planned.inputs[i]];
-      at = at ? joined(*at, places[o]) : places[o];
+      at = at ? joined(*at, places) : places;
     }
   }
   plan.placing.assign(axes.begin(), axes.end());
+  if (request.staged && request.mesh.size(request.staged->axis) > 1) plan.staged = request.staged;
   for (std::size_t id = 0; id < plan.tensors.size(); ++id) {
     const GraphTensor& tensor = plan.graph->tensors[id];
     PlannedTensor& planned = plan.tensors[id];
@@ -187,46 +226,67 @@ void place(Plan& plan, const std::vector<Places>& places) {
   }
 }
 
-void check_stages(const Plan& plan, const StepWalk& walk) {
-  if (walk.stages.empty()) return;
-  const Axis axis = plan.mesh.axis(walk.stages);
-  if (plan.mesh.size(axis) == 1) return;
-  if (std::ranges::find(plan.placing, axis) == plan.placing.end()) {
-    fail("the axis \"{}\" has no stages: `place` puts no layer on it", walk.stages);
+Pipeline Plan::pipeline(std::int64_t micro_batches) const {
+  return staged ? Pipeline{mesh.size(staged->axis), staged->chunks, micro_batches}
+                : Pipeline{1, 1, micro_batches};
+}
+
+std::int64_t stage_on(const Plan& plan, const PlannedOperation& planned, std::int64_t rank) {
+  if (!includes(planned.natural.places, plan.mesh, rank)) return -1;
+  if (!plan.staged) return 0;
+  const std::int64_t ranks = plan.mesh.size(plan.staged->axis);
+  const std::int64_t coordinate = plan.mesh.coordinate(rank, plan.staged->axis);
+  const auto first = std::ranges::find_if(
+      planned.stages, [&](std::int64_t stage) { return stage % ranks == coordinate; });
+  return first == planned.stages.end() ? coordinate : *first;
+}
+
+void check_stages(const Plan& plan) {
+  if (!plan.staged) return;
+  if (std::ranges::find(plan.placing, plan.staged->axis) == plan.placing.end()) {
+    fail("the axis \"{}\" has no stages: `place` puts no layer on it",
+         plan.mesh.name(plan.staged->axis));
   }
-  // Whether something goes back along the axis, or forward, on its way between these places.
-  const auto goes = [&](const Places& from, const Places& to, bool back) {
+  // Whether what `from` gives goes to an earlier stage of `to`, or to a later one.
+  const auto goes = [&](const PlannedOperation& from, const PlannedOperation& to, bool back) {
     for (std::int64_t part = 0; part < plan.mesh.size_over(plan.placing); ++part) {
       const std::int64_t rank = plan.mesh.neighbour(0, plan.placing, part);
-      const Crossing crossing = crossing_of(from, to, plan.mesh, rank);
-      if (crossing.receives_from < 0) continue;
-      const std::int64_t sender = plan.mesh.neighbour(rank, crossing.axes, crossing.receives_from);
-      const std::int64_t at = plan.mesh.coordinate(sender, axis);
-      const std::int64_t stage = plan.mesh.coordinate(rank, axis);
+      const std::int64_t stage = stage_on(plan, to, rank);
+      if (stage < 0) continue;
+      const Crossing crossing =
+          crossing_of(from.natural.places, to.natural.places, plan.mesh, rank);
+      const std::int64_t sender =
+          crossing.receives_from < 0
+              ? rank
+              : plan.mesh.neighbour(rank, crossing.axes, crossing.receives_from);
+      const std::int64_t at = stage_on(plan, from, sender);
       if (back ? at > stage : at < stage) return true;
     }
     return false;
   };
   std::vector<const PlannedOperation*> makers(plan.tensors.size(), nullptr);
+  const std::int64_t stages = plan.pipeline(1).stages();
   for (const PlannedOperation& planned : plan.operations) {
     makers[planned.output] = &planned;
     for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
       const PlannedOperation* const maker = makers[planned.inputs[i]];
       if (maker == nullptr) continue;
-      const Places &from = maker->natural.places, &to = planned.natural.places;
-      const auto text = [&](const Places& places) {
-        return places.empty() ? "every stage" : to_string(places, plan.mesh);
+      const auto text = [&](const PlannedOperation& of) {
+        if (of.stages.empty() || std::ssize(of.stages) == stages) {
+          return std::string("every stage");
+        }
+        return fmt::format("stage{} {}", of.stages.size() == 1 ? "" : "s",
+                           fmt::join(of.stages, ", "));
       };
-      if (goes(from, to, true)) {
-        fail("{} at {} reads what {} makes at {}: values of a pipeline go forward along its axis",
-             planned.path, text(to), maker->path, text(from));
+      if (goes(*maker, planned, true)) {
+        fail("{} at {} reads what {} makes at {}: values of a pipeline go forward along its stages",
+             planned.path, text(planned), maker->path, text(*maker));
       }
-      if (planned.gradient[i] && goes(to, from, false)) {
+      if (planned.gradient[i] && goes(planned, *maker, false)) {
         fail(
             "{} at {} gives a gradient to what {} makes at {}: gradients of a pipeline go back "
-            "along "
-            "its axis",
-            planned.path, text(to), maker->path, text(from));
+            "along its stages",
+            planned.path, text(planned), maker->path, text(*maker));
       }
     }
   }

@@ -9,9 +9,13 @@
 // such as a preparation of the data, follows what reads it, to all places that need it. Any other
 // operation runs everywhere.
 //
-// Over an axis that is *balanced* the planner places all layers: in their order, a run of them at each
-// coordinate, so that the longest takes as short as can be. What a layer takes is its arithmetic and
-// the update of its variables.
+// One axis can have the *stages* of a pipeline, one at each coordinate or several (schedule.h). On it
+// operations are placed in stages, by the same rules, and run at the coordinates of these.
+//
+// Where that is *balanced* the planner places all layers: in their order, a run of them in each stage, so
+// that the longest takes as short as can be. What a layer takes is its arithmetic and
+// the update of its variables. Where memory has a limit, and so a price, it is what the stage holds as
+// well: variables, and outputs of more micro-batches the earlier the stage.
 //
 // From this follows where tensors are *held*: a value where it is made; variables, inputs and targets
 // where they are used. A variable that is used at several places is held at each of them. Where an
@@ -26,19 +30,27 @@
 #include <vector>
 
 #include "runtime/graph/plan.h"
-#include "runtime/graph/walk.h"
 
 namespace meshwork {
 
 /// Where each operation of `request`'s graph runs.
-[[nodiscard]] std::vector<Places> places_of_operations(const PlanRequest& request);
+struct Placement {
+  std::vector<Places> places;
+  std::vector<std::vector<std::int64_t>> stages;  // ascending; none: everywhere, or no pipeline
+};
+[[nodiscard]] Placement placement_of(const PlanRequest& request);
 
 /// Gives the layouts of a plan the places that follow from those of its graph's operations, in their
 /// order, and the plan the axes of those.
-void place(Plan& plan, const std::vector<Places>& places);
+void place(Plan& plan, const PlanRequest& request);
 
-/// Throws `Error` unless a step on this plan can walk so: its axis of stages is there and places
-/// something, and no value goes back along it.
-void check_stages(const Plan& plan, const StepWalk& walk);
+/// The stage in which `planned` runs on `rank`: of several there the first, of what runs in all of them
+/// too; 0 without a pipeline, -1 if it does not run there.
+[[nodiscard]] std::int64_t stage_on(const Plan& plan, const PlannedOperation& planned,
+                                    std::int64_t rank);
+
+/// Throws `Error` unless the plan's stages, if it has some, are those of a pipeline: their axis places
+/// something, no value goes back from stage to stage, and no gradient forward.
+void check_stages(const Plan& plan);
 
 }  // namespace meshwork

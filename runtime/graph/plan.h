@@ -49,6 +49,7 @@
 
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/graph.h"
+#include "runtime/graph/schedule.h"
 #include "runtime/mesh/layout.h"
 #include "runtime/mesh/mesh_shape.h"
 
@@ -91,8 +92,8 @@ struct PlanRequest {
   /// The axes that place parts of the model, ascending, and what is placed, by the path of its layer.
   std::vector<Axis> placing = {};
   std::map<std::string, Places> placed = {};
-  /// One of them, over which layers are balanced.
-  std::optional<Axis> balanced = {};
+  /// One of them that has the stages of a pipeline. Coordinates on it are numbers of stages.
+  std::optional<StagedAxis> staged = {};
 };
 
 /// Which axes split each letter; letters without axes are absent.
@@ -108,9 +109,10 @@ struct PlannedOperation {
   Split split;
   std::vector<Layout> needed;  // by input
   Layout natural;
-  std::vector<Layout> raw;     // by input: layout of its raw gradient
-  std::vector<bool> gradient;  // by input: whether backward gives it
-  double loss_weight = 1;      // of a loss
+  std::vector<Layout> raw;                // by input: layout of its raw gradient
+  std::vector<bool> gradient;             // by input: whether backward gives it
+  double loss_weight = 1;                 // of a loss
+  std::vector<std::int64_t> stages = {};  // of a pipeline, ascending; none: it runs everywhere
 };
 
 /// x * scale + offset, element by element.
@@ -166,12 +168,15 @@ struct Plan {
   std::vector<PlannedTensor> tensors;        // by TensorId
   std::vector<PlannedOperation> operations;  // in order; joined ones once
   std::vector<Axis> placing = {};            // the axes over which ranks run different operations
+  std::optional<StagedAxis> staged = {};     // one of them, of more than one rank
   std::vector<StepSeconds> seconds;  // by the ranks' index over `placing`; without such, one
   PlanningWork work;
   std::optional<PlanWithoutLimit> without_limit;  // where it took more than the limit
   std::vector<CutChoice> cut;  // in the order of the graph's operations; none: nothing is cheaper
   /// Of the ranks that take longest.
   [[nodiscard]] StepSeconds longest() const;
+  /// The stages of the pipeline for `micro_batches`; a single one without a pipeline.
+  [[nodiscard]] Pipeline pipeline(std::int64_t micro_batches) const;
 };
 
 /// Makes the plan. Pure: no MPI, any mesh. Throws `Error` for closed layouts that do not fit.

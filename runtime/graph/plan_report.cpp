@@ -76,24 +76,30 @@ std::string coordinates_text(const MeshShape& mesh, std::int64_t rank) {
 std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan,
                                                     const LoweringRequest& request,
                                                     std::int64_t rank) {
-  const StepWalk& walk = request.walk;
-  if (walk.stages.empty()) return std::nullopt;
-  const Axis axis = plan.mesh.axis(walk.stages);
-  const std::int64_t stages = plan.mesh.size(axis);
-  const std::int64_t batches = std::ssize(request.micro_batches());
-  std::vector<double> seconds(static_cast<std::size_t>(stages), 0);
+  if (!plan.staged) return std::nullopt;
+  const Axis axis = plan.staged->axis;
+  const Pipeline of = plan.pipeline(std::ssize(request.micro_batches()));
+  std::vector<double> seconds(static_cast<std::size_t>(of.ranks), 0);  // by coordinate
   for (std::size_t part = 0; part < plan.seconds.size(); ++part) {
     const std::int64_t one = plan.mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part));
     double& longest = seconds[static_cast<std::size_t>(plan.mesh.coordinate(one, axis))];
     longest = std::max(longest, plan.seconds[part].sum());
   }
-  PlanReport::Pipeline pipeline{.axis = walk.stages, .schedule = walk.schedule};
-  pipeline.held = most_held(request.actions(rank));
-  pipeline.seconds = duration_of(actions_of_all(walk.schedule, stages, batches), seconds);
+  PlanReport::Pipeline pipeline{
+      .axis = plan.mesh.name(axis), .schedule = request.walk.schedule.name, .chunks = of.chunks};
+  const Actions actions = actions_of(request.walk.schedule, of);
+  pipeline.held = most_held(actions[static_cast<std::size_t>(plan.mesh.coordinate(rank, axis))]);
+  // A coordinate's stages share its time evenly.
+  std::vector<double> by_stage;
+  for (std::int64_t stage = 0; stage < of.stages(); ++stage) {
+    by_stage.push_back(seconds[static_cast<std::size_t>(stage % of.ranks)] /
+                       static_cast<double>(of.chunks));
+  }
+  pipeline.seconds = duration_of(actions, by_stage);
   const double worked =
-      static_cast<double>(batches) * std::accumulate(seconds.begin(), seconds.end(), 0.0);
+      static_cast<double>(of.micro_batches) * std::accumulate(seconds.begin(), seconds.end(), 0.0);
   if (pipeline.seconds > 0) {
-    pipeline.idle = 1 - worked / (static_cast<double>(stages) * pipeline.seconds);
+    pipeline.idle = 1 - worked / (static_cast<double>(of.ranks) * pipeline.seconds);
   }
   return pipeline;
 }
@@ -255,11 +261,15 @@ std::string to_text(const PlanReport& report, std::size_t width) {
   }
   if (const auto& pipeline = report.pipeline) {
     text += fmt::format(
-        "\npipeline over {}, {}: this stage holds {} of {} micro-batches at most; a step is "
-        "predicted "
-        "to take {}, of which a rank is idle for {:.0f} %\n",
-        pipeline->axis, pipeline->schedule, pipeline->held, report.micro_batches,
-        seconds_text(pipeline->seconds), 100 * pipeline->idle);
+        "\npipeline over {}, {}: {} {} of {} micro-batches at most; a step is predicted to take "
+        "{}, "
+        "of which a rank is idle for {:.0f} %\n",
+        pipeline->axis, pipeline->schedule,
+        pipeline->chunks == 1
+            ? "this stage holds"
+            : fmt::format("the {} stages of this rank hold together", pipeline->chunks),
+        pipeline->held, report.micro_batches, seconds_text(pipeline->seconds),
+        100 * pipeline->idle);
   }
   if (!report.cut.empty()) {
     TextTable cut({"operation", "ways to spread", "weighed"}, {1, 2});
@@ -352,10 +362,10 @@ std::string to_json(const PlanReport& report) {
   std::string pipeline = "null";
   if (const auto& stages = report.pipeline) {
     pipeline = fmt::format(
-        "{{\"axis\": {}, \"schedule\": {}, \"micro_batches\": {}, \"held\": {}, \"seconds\": {}, "
-        "\"idle\": {}}}",
-        json_text(stages->axis), json_text(stages->schedule), report.micro_batches, stages->held,
-        stages->seconds, stages->idle);
+        "{{\"axis\": {}, \"schedule\": {}, \"chunks\": {}, \"micro_batches\": {}, \"held\": {}, "
+        "\"seconds\": {}, \"idle\": {}}}",
+        json_text(stages->axis), json_text(stages->schedule), stages->chunks, report.micro_batches,
+        stages->held, stages->seconds, stages->idle);
   }
   return fmt::format(
       "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"

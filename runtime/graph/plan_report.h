@@ -53,9 +53,10 @@ struct PlanReport {
   // Where the model has stages.
   struct Pipeline {
     std::string axis, schedule;
-    std::int64_t held = 0;  // micro-batches that this stage holds at once
-    double seconds = 0;     // of a step, as predicted of the stages' seconds
-    double idle = 0;        // the share of it in which a rank waits, on average
+    std::int64_t chunks = 1;  // stages of a rank
+    std::int64_t held = 0;    // micro-batches that they hold at once
+    double seconds = 0;       // of a step, as predicted of the stages' seconds
+    double idle = 0;          // the share of it in which a rank waits, on average
   };
   std::optional<Pipeline> pipeline;
   // Bytes on this rank.

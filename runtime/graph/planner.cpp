@@ -37,7 +37,7 @@ class Planner {
     write_cut(plan, choice.fixed);
     write_tensors(plan);
     write_operations(plan);
-    place(plan, places_of_operations(request_));
+    place(plan, request_);
     write_seconds(plan);
     plan.work.redistributions = costs_.redistributions();
     plan.work.exchanges = costs_.exchanges();

@@ -1,109 +1,232 @@
 #include "runtime/graph/schedule.h"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 
 #include "collectives/error.h"
-#include "runtime/config/nearest.h"
 
 namespace meshwork {
 namespace {
 
 using Kind = Action::Kind;
 
-// `ahead` micro-batches go forward before the first goes backward.
-std::vector<Action> with_ahead(std::int64_t ahead, std::int64_t micro_batches) {
-  std::vector<Action> actions;
-  std::int64_t forward = 0;
-  for (std::int64_t backward = 0; backward < micro_batches; ++backward) {
-    while (forward < std::min(backward + ahead, micro_batches)) {
-      actions.push_back({Kind::forward, forward++});
+constexpr std::string_view letters = "FBIW";  // by kind
+
+// A list of actions, as far as it was carried out.
+struct Progress {
+  std::size_t next = 0;
+  double free = 0;  // when the last ends
+};
+
+// Carries all actions out, each as soon as what it waits for has ended. A rank that goes backward waits
+// until what it has sent back before is taken. That is when the receiver begins with the action before
+// the one that needs it.
+class Simulation {
+ public:
+  Simulation(const Actions& actions, const std::vector<double>& seconds)
+      : actions_(actions), seconds_(seconds), progress_(actions.size()) {
+    std::int64_t batches = 0;
+    for (const std::vector<Action>& list : actions) {
+      for (const Action& action : list) batches = std::max(batches, action.micro_batch + 1);
     }
-    actions.push_back({Kind::backward, backward});
+    const std::vector<double> never(static_cast<std::size_t>(batches), -1);
+    forward_.assign(seconds.size(), never);
+    backward_.assign(seconds.size(), never);
+    place_.resize(seconds.size(), std::vector<std::size_t>(static_cast<std::size_t>(batches)));
+    for (const std::vector<Action>& list : actions) {
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        if (gives_back(list[i])) place_[at(list[i].stage)][at(list[i].micro_batch)] = i;
+      }
+    }
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t rank = 0; rank < actions.size(); ++rank) {
+        while (carry_out(rank)) moved = true;
+      }
+    }
   }
-  return actions;
+
+  // By coordinate.
+  [[nodiscard]] const std::vector<Progress>& progress() const { return progress_; }
+
+ private:
+  static std::size_t at(std::int64_t number) { return static_cast<std::size_t>(number); }
+  static bool gives_back(const Action& action) {
+    return action.kind == Kind::backward || action.kind == Kind::input_gradients;
+  }
+
+  // Whether the last gradient that `rank` has sent is taken.
+  [[nodiscard]] bool is_taken(std::size_t rank) const {
+    const std::vector<Action>& list = actions_[rank];
+    for (std::size_t i = progress_[rank].next; i-- > 0;) {
+      if (!gives_back(list[i])) continue;
+      if (list[i].stage == 0) return true;
+      const std::size_t receiver = at(list[i].stage - 1) % actions_.size();
+      return receiver == rank ||
+             place_[at(list[i].stage - 1)][at(list[i].micro_batch)] <= progress_[receiver].next + 1;
+    }
+    return true;
+  }
+
+  // When what an action waits for has ended. Below 0: it has not.
+  [[nodiscard]] double ready(const Action& action) const {
+    const std::size_t stage = at(action.stage), batch = at(action.micro_batch);
+    switch (action.kind) {
+      case Kind::forward:
+        return stage == 0 ? 0 : forward_[stage - 1][batch];
+      case Kind::weight_gradients:
+        return backward_[stage][batch];
+      case Kind::backward:
+      case Kind::input_gradients:
+        return forward_[stage][batch] < 0     ? -1
+               : stage + 1 < backward_.size() ? backward_[stage + 1][batch]
+                                              : 0;
+    }
+    return -1;
+  }
+
+  bool carry_out(std::size_t rank) {
+    auto& [next, free] = progress_[rank];
+    if (next == actions_[rank].size()) return false;
+    const Action& action = actions_[rank][next];
+    const double from = ready(action);
+    if (from < 0 || (action.kind != Kind::forward && !is_taken(rank))) return false;
+    const std::size_t stage = at(action.stage), batch = at(action.micro_batch);
+    free = std::max(free, from) + seconds_[stage] * (action.kind == Kind::backward ? 2 : 1) / 3;
+    if (action.kind == Kind::forward) {
+      forward_[stage][batch] = free;
+    } else if (gives_back(action)) {
+      backward_[stage][batch] = free;
+    }
+    ++next;
+    return true;
+  }
+
+  const Actions& actions_;
+  const std::vector<double>& seconds_;
+  std::vector<Progress> progress_;
+  // By stage and micro-batch: when they end, and where the action is that gives a gradient back.
+  std::vector<std::vector<double>> forward_, backward_;
+  std::vector<std::vector<std::size_t>> place_;
+};
+
+// Throws `Error` unless these are the actions of one coordinate.
+void check_list(const std::vector<Action>& actions, const Pipeline& pipeline,
+                std::int64_t coordinate, const std::string& who) {
+  // By stage: the next micro-batch to go forward, to go backward, and to give gradients of weights.
+  struct Next {
+    std::int64_t forward = 0, backward = 0, weights = 0;
+  };
+  std::vector<Next> next(static_cast<std::size_t>(pipeline.stages()));
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    const Action& action = actions[i];
+    const auto refuse = [&](const std::string& why) {
+      fail("{}: action {} of coordinate {}, {}: {}", who, i, coordinate, to_string(action), why);
+    };
+    if (action.stage < 0 || action.stage >= pipeline.stages()) {
+      refuse(fmt::format("there are stages 0 to {}", pipeline.stages() - 1));
+    }
+    if (action.stage % pipeline.ranks != coordinate) {
+      refuse(
+          fmt::format("stage {} is at coordinate {}", action.stage, action.stage % pipeline.ranks));
+    }
+    if (action.micro_batch < 0 || action.micro_batch >= pipeline.micro_batches) {
+      refuse(fmt::format("there are micro-batches 0 to {}", pipeline.micro_batches - 1));
+    }
+    auto& [forward, backward, weights] = next[static_cast<std::size_t>(action.stage)];
+    std::int64_t& own = action.kind == Kind::forward            ? forward
+                        : action.kind == Kind::weight_gradients ? weights
+                                                                : backward;
+    if (action.micro_batch != own) {
+      refuse(
+          own == pipeline.micro_batches
+              ? "that is done"
+              : fmt::format("expected micro-batch {}, since a stage takes them in ascending order",
+                            own));
+    }
+    ++own;
+    if (action.kind == Kind::backward) {
+      if (weights != action.micro_batch) {
+        refuse(fmt::format("W of micro-batch {} comes first", weights));
+      }
+      ++weights;
+    }
+  }
+  for (std::int64_t stage = coordinate; stage < pipeline.stages(); stage += pipeline.ranks) {
+    const auto& [forward, backward, weights] = next[static_cast<std::size_t>(stage)];
+    const std::int64_t least = std::min({forward, backward, weights});
+    if (least == pipeline.micro_batches) continue;
+    fail("{}: coordinate {} lacks {} with stage {} and micro-batch {}", who, coordinate,
+         least == forward    ? "F"
+         : least == backward ? "B, or I and W,"
+                             : "W",
+         stage, least);
+  }
 }
-
-struct Schedule {
-  std::string_view name;
-  /// How far forward may be ahead of backward: by the stages from this one on, and micro-batches.
-  std::int64_t (*ahead)(std::int64_t stages_from_here, std::int64_t micro_batches);
-};
-
-constexpr Schedule schedules[] = {
-    {"1f1b", [](std::int64_t stages, std::int64_t) { return stages; }},
-    {"gpipe", [](std::int64_t, std::int64_t micro_batches) { return micro_batches; }},
-    {"in_turn", [](std::int64_t, std::int64_t) { return std::int64_t{1}; }},
-};
 
 }  // namespace
 
-const std::vector<std::string>& schedule_names() {
-  static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const Schedule& schedule : schedules) all.emplace_back(schedule.name);
-    return all;
-  }();
-  return names;
+std::string to_string(const Action& action) {
+  return fmt::format("{}{}{}", action.stage, letters[static_cast<std::size_t>(action.kind)],
+                     action.micro_batch);
 }
 
-std::vector<Action> actions_of(std::string_view schedule, std::int64_t stages, std::int64_t stage,
-                               std::int64_t micro_batches) {
-  const auto found = std::ranges::find(schedules, schedule, &Schedule::name);
-  if (found == std::end(schedules)) {
-    fail("there is no schedule \"{}\"; there are {}{}", schedule, quoted_list(schedule_names()),
-         did_you_mean(schedule, schedule_names()));
+Action action_of(const std::string& text) {
+  const std::size_t at = text.find_first_of(letters);
+  const auto number = [&](std::string_view digits) {
+    std::int64_t value = -1;
+    const char* const end = digits.data() + digits.size();
+    const auto [stopped, error] = std::from_chars(digits.data(), end, value);
+    if (error != std::errc() || stopped != end || value < 0) {
+      fail("expected an action, such as 2F0, with one of the letters F, B, I and W; found \"{}\"",
+           text);
+    }
+    return value;
+  };
+  const std::string_view all = text;
+  const std::int64_t stage = number(all.substr(0, at));
+  return {static_cast<Kind>(letters.find(text[at])), stage, number(all.substr(at + 1))};
+}
+
+Actions actions_of(const PipelineSchedule& schedule, const Pipeline& pipeline) {
+  Actions actions;
+  for (std::int64_t coordinate = 0; coordinate < pipeline.ranks; ++coordinate) {
+    actions.push_back(schedule.list(pipeline, coordinate));
+    check_list(actions.back(), pipeline, coordinate, schedule.name);
   }
-  return with_ahead(found->ahead(stages - stage, micro_batches), micro_batches);
+  const std::vector<double> equal(static_cast<std::size_t>(pipeline.stages()), 1);
+  const Simulation simulation(actions, equal);
+  std::string stuck;
+  for (std::size_t rank = 0; rank < actions.size(); ++rank) {
+    const std::size_t next = simulation.progress()[rank].next;
+    if (next == actions[rank].size()) continue;
+    stuck += fmt::format("{}coordinate {} for what {} needs", stuck.empty() ? "" : ", ", rank,
+                         to_string(actions[rank][next]));
+  }
+  if (!stuck.empty()) fail("{}: coordinates wait for ever: {}", schedule.name, stuck);
+  return actions;
 }
 
 std::int64_t most_held(const std::vector<Action>& actions) {
   std::int64_t held = 0, most = 0;
   for (const Action& action : actions) {
-    held += action.kind == Kind::forward ? 1 : -1;
+    if (action.kind == Kind::forward) ++held;
+    if (action.kind == Kind::backward || action.kind == Kind::weight_gradients) --held;
     most = std::max(most, held);
   }
   return most;
 }
 
-std::vector<std::vector<Action>> actions_of_all(std::string_view schedule, std::int64_t stages,
-                                                std::int64_t micro_batches) {
-  std::vector<std::vector<Action>> all;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    all.push_back(actions_of(schedule, stages, stage, micro_batches));
+double duration_of(const Actions& actions, const std::vector<double>& seconds) {
+  const Simulation simulation(actions, seconds);
+  double longest = 0;
+  for (std::size_t rank = 0; rank < actions.size(); ++rank) {
+    const auto& [next, free] = simulation.progress()[rank];
+    if (next < actions[rank].size()) return -1;
+    longest = std::max(longest, free);
   }
-  return all;
-}
-
-double duration_of(const std::vector<std::vector<Action>>& by_stage,
-                   const std::vector<double>& seconds) {
-  const std::size_t stages = by_stage.size();
-  // By stage and micro-batch: when its forward and its backward end. Below 0: it is not known.
-  std::vector<std::vector<double>> forward(stages), backward(stages);
-  std::vector<double> free(stages, 0);
-  std::vector<std::size_t> next(stages, 0);
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    forward[stage].assign(by_stage[stage].size(), -1);
-    backward[stage].assign(by_stage[stage].size(), -1);
-  }
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (std::size_t stage = 0; stage < stages; ++stage) {
-      while (next[stage] < by_stage[stage].size()) {
-        const auto [kind, micro_batch] = by_stage[stage][next[stage]];
-        const auto batch = static_cast<std::size_t>(micro_batch);
-        const bool goes_forward = kind == Kind::forward;
-        double ready = 0;
-        if (goes_forward && stage > 0) ready = forward[stage - 1][batch];
-        if (!goes_forward && stage + 1 < stages) ready = backward[stage + 1][batch];
-        if (ready < 0) break;
-        free[stage] = std::max(free[stage], ready) + seconds[stage] * (goes_forward ? 1 : 2) / 3;
-        (goes_forward ? forward : backward)[stage][batch] = free[stage];
-        ++next[stage];
-        moved = true;
-      }
-    }
-  }
-  return std::ranges::max(free);
+  return longest;
 }
 
 }  // namespace meshwork

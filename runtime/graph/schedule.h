@@ -1,58 +1,86 @@
 // Schedules: in which order the stages of a pipeline walk through the micro-batches of a step.
 //
-// A stage is the part of a model at one coordinate of an axis (placement.h). Values go forward along
-// the axis and gradients back, so that a stage can go forward with a micro-batch when the stage before
-// has, and backward when the one behind has. A *schedule* is, for each stage, its list of actions. A
-// step books them in that order; nothing is decided while it runs.
+// A *stage* is a part of a model. Values go forward from stage to stage and gradients back. So a stage
+// can go forward with a micro-batch when the stage before has, and backward when the one behind has. The
+// axis of a pipeline has one stage at each coordinate, or several, its *chunks*: of P coordinates,
+// coordinate c has the stages c, P + c, 2 P + c and so on. Then a micro-batch goes round the axis.
 //
-// Every schedule goes backward through micro-batches in ascending order. So sums of gradients, and all
-// else, are the same bits in all of them, and without stages.
+// A *schedule* is a list of *actions* for each coordinate. An action names what is done, a stage and a
+// micro-batch. As PyTorch writes them:
+//     2F0  forward of micro-batch 0 in stage 2
+//     2B0  backward
+//     2I0  of backward what other stages wait for: the gradients of inputs
+//     2W0  the rest of it: gradients of weights
+// A step books them in that order. Nothing is decided while it runs.
 //
-// `in_turn` takes one micro-batch after the other, forward and backward. One stage works at a time.
+// Every schedule goes through the micro-batches of a stage in ascending order, forward and backward. So
+// sums of gradients, and all else, are the same bits in all of them, and without stages.
 //
-// `gpipe` goes forward with all of them, then backward (Huang et al., arXiv:1811.06965).
-//
-// `1f1b` goes forward until the pipeline is full, then forward and backward in turns, then backward
-// with the rest (Narayanan et al., arXiv:1806.03377). It is as fast. A stage holds at most as many
-// micro-batches as there are stages from it on.
-//
-// With p stages that take equally long and m micro-batches, a rank is idle for (p - 1) / m of the time
-// that it works, in the last two.
+// A set of schedules is open: a schedule is a function, and a class of the catalog. Those that Meshwork
+// has are in pipeline_schedules.h.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
+
+#include "runtime/config/catalog.h"
 
 namespace meshwork {
 
 struct Action {
-  enum class Kind : std::uint8_t { forward, backward };
+  enum class Kind : std::uint8_t { forward, backward, input_gradients, weight_gradients };
   Kind kind = Kind::forward;
+  std::int64_t stage = 0;
   std::int64_t micro_batch = 0;
   bool operator==(const Action&) const = default;
 };
+/// "2F0".
+[[nodiscard]] std::string to_string(const Action& action);
+/// Throws `Error` for other text.
+[[nodiscard]] Action action_of(const std::string& text);
 
-/// The names of schedules, the default first.
-[[nodiscard]] const std::vector<std::string>& schedule_names();
+/// What a schedule is for.
+struct Pipeline {
+  std::int64_t ranks = 1;   // coordinates of the axis
+  std::int64_t chunks = 1;  // stages of each
+  std::int64_t micro_batches = 1;
+  [[nodiscard]] std::int64_t stages() const { return ranks * chunks; }
+  auto operator<=>(const Pipeline&) const = default;
+};
 
-/// What stage `stage` of `stages` does with so many micro-batches. Throws `Error` for a name that is
-/// no schedule's.
-[[nodiscard]] std::vector<Action> actions_of(std::string_view schedule, std::int64_t stages,
-                                             std::int64_t stage, std::int64_t micro_batches);
+/// By coordinate.
+using Actions = std::vector<std::vector<Action>>;
 
-/// The same of all stages.
-[[nodiscard]] std::vector<std::vector<Action>> actions_of_all(std::string_view schedule,
-                                                              std::int64_t stages,
-                                                              std::int64_t micro_batches);
+struct PipelineSchedule {
+  std::string name;
+  std::function<std::vector<Action>(const Pipeline& pipeline, std::int64_t coordinate)> list;
+  bool operator==(const PipelineSchedule& other) const { return name == other.name; }
+  auto operator<=>(const PipelineSchedule& other) const { return name <=> other.name; }
+};
+template <>
+struct KindOf<PipelineSchedule> {
+  static constexpr const char* word = "pipeline schedule";
+  static constexpr const char* article = "a schedule of a pipeline, such as 1f1b";
+};
+[[nodiscard]] inline std::string to_text(const PipelineSchedule& schedule) {
+  return schedule.name;
+}
 
-/// How many micro-batches these actions hold at once between forward and backward.
+/// The actions of `schedule`. Throws `Error` that names the first that is wrong: each stage goes forward
+/// and backward once with each micro-batch, at its coordinate, in ascending order; and no stage waits
+/// for ever.
+[[nodiscard]] Actions actions_of(const PipelineSchedule& schedule, const Pipeline& pipeline);
+
+/// How many micro-batches these actions hold at once between forward and backward; of several stages,
+/// together.
 [[nodiscard]] std::int64_t most_held(const std::vector<Action>& actions);
 
-/// How long these actions take together, where stage i takes `seconds[i]` for a micro-batch, a third of
-/// it forward, and messages no time.
-[[nodiscard]] double duration_of(const std::vector<std::vector<Action>>& by_stage,
-                                 const std::vector<double>& seconds);
+/// How long these actions take together, where stage i takes `seconds[i]` for a micro-batch, a third
+/// each for forward, gradients of inputs and gradients of weights, and messages take no time. Below 0:
+/// some stage waits for ever.
+[[nodiscard]] double duration_of(const Actions& actions, const std::vector<double>& seconds);
 
 }  // namespace meshwork

@@ -10,8 +10,8 @@
 // Each layer or block whose path a pattern matches is recomputed as a whole; values between two of
 // them stay. Draws are the same, moving statistics follow once, and so results are the same bits.
 //
-// Where an axis has the stages of the model (schedule.h), each stage walks through the micro-batches
-// in an order of its own.
+// Where the model has stages, each walks through the micro-batches in the order of a schedule
+// (schedule.h).
 //
 // All are one mechanism: the step is a list of instructions without branches, and a walk books the
 // same operations again, for other rows or at another time.
@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/graph/pipeline_schedules.h"
 #include "runtime/shape/partition.h"
 
 namespace meshwork {
@@ -28,8 +29,7 @@ namespace meshwork {
 struct StepWalk {
   std::int64_t micro_batches = 1;  // at most: each has a row
   std::string recompute;           // a regular expression of paths; "": nothing
-  std::string stages = "";         // the axis of stages; "": none
-  std::string schedule = "1f1b";   // the order in which stages work
+  PipelineSchedule schedule = one_forward_one_backward();
   auto operator<=>(const StepWalk&) const = default;
 
   /// The micro-batches of a batch of `rows`; one at least.

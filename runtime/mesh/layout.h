@@ -35,6 +35,13 @@ struct Place {
 /// By ascending axis. Over an axis that is not there: everywhere.
 using Places = std::vector<Place>;
 
+/// The axis of a pipeline (graph/schedule.h).
+struct StagedAxis {
+  Axis axis = 0;
+  std::int64_t chunks = 1;  // stages at a coordinate
+  bool balanced = false;    // the planner places layers
+};
+
 /// Whether `rank` is there.
 [[nodiscard]] bool includes(const Places& places, const MeshShape& mesh, std::int64_t rank);
 /// "stage=0", "stage=0,2 tower=1"; "" for everywhere.

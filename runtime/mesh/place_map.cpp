@@ -39,18 +39,19 @@ void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string
               });
 }
 
-void PlaceMap::balance_over(const std::string& axis) {
+void PlaceMap::stage_over(const std::string& axis, std::int64_t chunks, bool balanced) {
   const Axis over = mesh_.axis(axis);
-  if (std::ranges::binary_search(axes(), over)) {
+  if (chunks < 1) fail("chunks: expected an integer of at least 1, found {}", chunks);
+  if (balanced && std::ranges::binary_search(axes(), over)) {
     fail("layers are placed on the axis \"{}\", and are to be balanced over it; do one of the two",
          axis);
   }
-  balanced_ = over;
+  staged_ = {over, chunks, balanced};
 }
 
 std::vector<Axis> PlaceMap::axes() const {
   std::set<Axis> axes;
-  if (balanced_) axes.insert(*balanced_);
+  if (staged_ && staged_->balanced) axes.insert(staged_->axis);
   for (const auto& entry : map_.entries()) {
     for (const PlacedAt& place : entry.value) axes.insert(mesh_.axis(place.axis));
   }
@@ -78,8 +79,9 @@ Places PlaceMap::find(std::string path) const {
   if (entry == nullptr) return places;
   for (const PlacedAt& at : entry->value) {
     const Axis axis = mesh_.axis(at.axis);
-    const std::int64_t size = mesh_.size(axis), named = places_on(at.axis);
-    if (size == 1) continue;
+    if (mesh_.size(axis) == 1) continue;
+    const std::int64_t chunks = staged_ && staged_->axis == axis ? staged_->chunks : 1;
+    const std::int64_t size = mesh_.size(axis) * chunks, named = places_on(at.axis);
     std::set<std::int64_t> coordinates;
     for (std::int64_t place = at.first; place <= at.last.value_or(at.first); ++place) {
       coordinates.insert(named > size ? place * size / named : place);

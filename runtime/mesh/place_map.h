@@ -11,8 +11,9 @@
 // consecutive runs, as equal as can be: of four stages, an axis of two has two at each coordinate, and
 // one of a single rank all. So the same map is for meshes of any size.
 //
-// Or layers are *balanced* over an axis: the planner cuts the model into stages that take about equally
-// long (graph/placement.h).
+// One axis can have the stages of a pipeline, several at each coordinate (graph/schedule.h). On it the
+// coordinates are numbers of stages. Its layers can be *balanced*: the planner cuts the model into
+// stages that take about equally long (graph/placement.h).
 #pragma once
 
 #include <cstdint>
@@ -39,15 +40,15 @@ class PlaceMap {
   /// Adds a key. Throws `Error`: a key that is empty, malformed or there already, an axis that the
   /// mesh lacks or that is named twice, a coordinate below 0, a range that ends before it begins.
   void insert(std::string key, std::vector<PlacedAt> places, std::string origin = "");
-  /// Lets the planner place layers over `axis`, on which no key does. Throws `Error` for an axis that
-  /// the mesh lacks, or that places layers already.
-  void balance_over(const std::string& axis);
-  [[nodiscard]] std::optional<Axis> balanced() const { return balanced_; }
+  /// The stages of a pipeline are on `axis`. Balanced, no key places layers on it. Throws `Error` for an
+  /// axis that the mesh lacks, for less than one chunk, and for keys beside balancing.
+  void stage_over(const std::string& axis, std::int64_t chunks = 1, bool balanced = false);
+  [[nodiscard]] const std::optional<StagedAxis>& staged() const { return staged_; }
 
   /// The axes that place something, ascending.
   [[nodiscard]] std::vector<Axis> axes() const;
   /// Where the layer or block of `path` is: by what is said of it, or of the nearest block around it.
-  /// By ascending axis; an axis that is not there says nothing, one of one rank neither. Throws
+  /// By ascending axis, on that of a pipeline by numbers of stages; an axis that is not there says nothing, one of one rank neither. Throws
   /// `Error` if two patterns match one path.
   [[nodiscard]] Places find(std::string path) const;
   /// The keys that match none of `paths`, those of all layers and blocks.
@@ -60,7 +61,7 @@ class PlaceMap {
   [[nodiscard]] std::int64_t places_on(const std::string& axis) const;
 
   MeshShape mesh_;
-  std::optional<Axis> balanced_;
+  std::optional<StagedAxis> staged_;
   PathMap<std::vector<PlacedAt>> map_{"place key"};
 };
 

@@ -86,7 +86,7 @@ std::vector<OutputTraining> training_of_outputs(const CompileOptions& options, c
 void Blueprint::place(const PlaceMap& places) {
   const MeshShape& mesh = spread.mesh;
   spread.placing = places.axes();
-  spread.balanced = places.balanced();
+  spread.staged = places.staged();
   std::string messages;
   const auto add = [&](const std::string& message) {
     messages += (messages.empty() ? "" : "\n") + message;
@@ -105,17 +105,20 @@ void Blueprint::place(const PlaceMap& places) {
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   for (const UnmatchedKey& key : places.unmatched(paths)) add(key.message);
   for (const Axis axis : spread.placing) {
-    if (spread.balanced == axis || mesh.size(axis) == 1) continue;
+    const bool staged = spread.staged && spread.staged->axis == axis;
+    if ((staged && spread.staged->balanced) || mesh.size(axis) == 1) continue;
+    const std::int64_t size = mesh.size(axis) * (staged ? spread.staged->chunks : 1);
     std::set<std::int64_t> used;
     for (const auto& [path, at] : spread.placed) {
       const auto place = std::ranges::find(at, axis, &Place::axis);
       if (place != at.end()) used.insert(place->coordinates.begin(), place->coordinates.end());
     }
-    if (std::ssize(used) < mesh.size(axis)) {
+    if (std::ssize(used) < size) {
       warnings.push_back(fmt::format(
-          "no layer is placed at {} of the {} coordinates of the axis \"{}\": the ranks there have "
-          "little or nothing to do",
-          mesh.size(axis) - std::ssize(used), mesh.size(axis), mesh.name(axis)));
+          "no layer is placed at {} of the {} {} of the axis \"{}\": the ranks there have little "
+          "or "
+          "nothing to do",
+          size - std::ssize(used), size, staged ? "stages" : "coordinates", mesh.name(axis)));
     }
   }
   for (const Axis axis : spread.placing) {

@@ -44,7 +44,9 @@ Distribution ModelParallel(DeviceMesh& mesh, LayoutMap layouts,
   }
   PlaceMap places(mesh.shape());
   for (const auto& [key, at] : options.places) places.insert(key, at);
-  if (!options.balanced_axis.empty()) places.balance_over(options.balanced_axis);
+  if (const auto& [axis, chunks, balanced] = options.stages; !axis.empty()) {
+    places.stage_over(axis, chunks, balanced);
+  }
   const std::optional<Axis> batch_axis = batch_axis_of(mesh.shape(), places, options);
   return {&mesh, std::move(layouts), batch_axis, options.unmatched_layouts, std::move(places)};
 }

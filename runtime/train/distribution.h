@@ -20,6 +20,13 @@ namespace meshwork {
 /// What to do with a key of the layout map that matches nothing in the model.
 enum class UnmatchedLayouts : std::uint8_t { error, warn };
 
+/// A pipeline: which axis has the stages of the model (graph/schedule.h).
+struct StagesOptions {
+  std::string axis = "";    // "": none
+  std::int64_t chunks = 1;  // stages at each coordinate
+  bool balanced = false;    // the planner places layers, instead of `places`
+};
+
 struct DistributionOptions {
   /// The axis that splits batches; unset: the first of the mesh that places nothing; "": none, every
   /// rank sees every row.
@@ -27,8 +34,7 @@ struct DistributionOptions {
   UnmatchedLayouts unmatched_layouts = UnmatchedLayouts::error;
   /// Where layers and blocks are, by path or pattern: {{"decoder/.*", {{"stage", 1}}}}.
   std::map<std::string, std::vector<PlacedAt>> places = {};
-  /// An axis over which the planner places layers; "": none.
-  std::string balanced_axis = "";
+  StagesOptions stages = {};
 };
 
 /// The mesh must outlive every model that is spread over it.

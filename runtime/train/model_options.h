@@ -148,17 +148,15 @@ void describe_data_section(FitOptions& options, Visitor& option) {
                 "keep samples in a GPU's memory if they fit");
 }
 
-/// The section `pipeline`, of which C++ says the same to fit.
+/// The section `pipeline`: C++ says of the stages where it distributes a model, of the schedule to fit.
 template <class Visitor>
-void describe_pipeline(StepWalk& walk, Visitor& option) {
+void describe_pipeline(StagesOptions& stages, PipelineSchedule& schedule, Visitor& option) {
   option.about(
       "how the stages of a model, at the coordinates of an axis, walk through micro-batches");
-  option("axis", walk.stages, "the axis in `place` whose coordinates are the stages, in order");
-  std::vector<std::pair<std::string, std::string>> schedules;
-  for (const std::string& name : schedule_names()) schedules.emplace_back(name, name);
-  option.choice("schedule", walk.schedule, schedules,
-                "1f1b holds the fewest micro-batches at once; gpipe goes forward with all first; "
-                "in_turn takes one after the other");
+  option("axis", stages.axis, "the axis in `place` whose coordinates are the stages, in order");
+  option("chunks", stages.chunks, positive,
+         "stages at each coordinate: of p coordinates, the first has stages 0, p, 2 p and so on");
+  option("schedule", schedule, "the order in which stages walk through micro-batches");
 }
 
 template <class Visitor>

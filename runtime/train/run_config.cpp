@@ -260,7 +260,7 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
   section(sections.pipeline.node, [&](const ConfigNode& pipeline) {
     ConfigReader stages(pipeline, "pipeline");
     OptionReader staged(stages, catalog);
-    describe_pipeline(fit_.walk, staged);
+    describe_pipeline(spread_.distribution.stages, fit_.walk.schedule, staged);
     (void)stages.required_node("axis", "an axis of the mesh");
     stages.finish();
   });
@@ -439,15 +439,17 @@ LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
 PlaceMap RunConfig::places(const MeshShape& mesh) const {
   PlaceMap map(mesh);
   insert_written(map, spread_.place.entries, &WrittenPlaces::Entry::places);
-  if (spread_.place.balanced) {
-    ConfigReader document(document_);
-    if (fit_.walk.stages.empty()) {
-      document.section("place").fail(
-          "`auto` places layers over the axis of a pipeline; say which: "
-          "pipeline: {{axis: {}}}",
-          mesh.name(0));
-    }
-    document.section("pipeline").located([&] { map.balance_over(fit_.walk.stages); });
+  const auto& [axis, chunks, balanced] = spread_.distribution.stages;
+  ConfigReader document(document_);
+  if (!axis.empty()) {
+    document.section("pipeline").located([&] {
+      map.stage_over(axis, chunks, spread_.place.balanced);
+    });
+  } else if (spread_.place.balanced) {
+    document.section("place").fail(
+        "`auto` places layers over the axis of a pipeline; say which: "
+        "pipeline: {{axis: {}}}",
+        mesh.name(0));
   }
   return map;
 }
@@ -859,7 +861,10 @@ const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int
   if (mode == Mode::train) {
     ConfigReader(document_).section("fit").located(
         [&] { (void)recomputed_spans(plan, fit_.walk.recompute); });
-    ConfigReader(document_).section("pipeline").located([&] { check_stages(plan, fit_.walk); });
+    ConfigReader(document_).section("pipeline").located([&] {
+      check_stages(plan);
+      (void)actions_of(fit_.walk.schedule, plan.pipeline(std::ssize(fit_.walk.of(rows))));
+    });
     if (fit_.memory) {
       document_.find("fit")->find("memory")->located([&] {
         draw_within(*fit_.memory, blueprint, source, data, rows, fit_.walk,

@@ -15,8 +15,9 @@
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
 // rows of the next), `sharded` (batches, and each kernel over the same ranks), `planes` (of
-// volumes), `towers` (each on a rank of its own), `stages` or `gpipe` (of dense layers: a pipeline,
-// 8 micro-batches) or `parts` (the same micro-batches without stages). PRECISION is `float32`,
+// volumes), `towers` (each on a rank of its own), a pipeline of dense layers with 8 micro-batches
+// (`stages`, of 1f1b; `gpipe`; `chunks`, of two stages a rank; `bubbles`, of zero_bubble) or `parts`
+// (the same micro-batches without stages). PRECISION is `float32`,
 // `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto` or `never`: whether samples may
 // stay on a device with memory of its own, KERNELS `fixed`, `timed` or a file. Numbers are
 // synthetic: the arithmetic is the same. Printed is one line of JSON: milliseconds a step, with
@@ -262,6 +263,10 @@ std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows)
       rows, std::vector<SyntheticField>{std::move(input), std::move(target)}, 1));
 }
 
+bool is_pipeline(const std::string& how) {
+  return how == "stages" || how == "gpipe" || how == "chunks" || how == "bubbles";
+}
+
 // `depth` is how many dense layers there are.
 Distribution spread(DeviceMesh& mesh, const std::string& how, int depth) {
   LayoutMap layouts(mesh);
@@ -291,14 +296,18 @@ Distribution spread(DeviceMesh& mesh, const std::string& how, int depth) {
   if (how == "parts") {
     return DataParallel(mesh, {.batch_axis = ""});
   }
-  if (how == "stages" || how == "gpipe") {
+  if (is_pipeline(how)) {
     DistributionOptions options;
+    options.stages = {.axis = "ranks", .chunks = how == "chunks" ? 2 : 1};
     for (int layer = 0; layer < depth; ++layer) {
       options.places[layer == 0 ? "dense" : fmt::format("dense_{}", layer)] = {{"ranks", layer}};
     }
     return ModelParallel(mesh, layouts, options);
   }
-  fail("SPREAD is data, model, sharded, planes, towers, stages, gpipe or parts, not \"{}\"", how);
+  fail(
+      "SPREAD is data, model, sharded, planes, towers, stages, gpipe, chunks, bubbles or parts, "
+      "not \"{}\"",
+      how);
 }
 
 void run(int argc, char** argv) {
@@ -360,10 +369,9 @@ void run(int argc, char** argv) {
       .verbose = Verbosity::silent,
       .data_on_device = resident == "auto" ? DataOnDevice::automatic : DataOnDevice::never,
       .profile = !beside};
-  const bool stages = how == "stages" || how == "gpipe";
-  if (stages || how == "parts") fit.walk.micro_batches = 8;
-  if (stages) fit.walk.stages = "ranks";
-  if (how == "gpipe") fit.walk.schedule = "gpipe";
+  if (is_pipeline(how) || how == "parts") fit.walk.micro_batches = 8;
+  if (how == "gpipe") fit.walk.schedule = gpipe();
+  if (how == "bubbles") fit.walk.schedule = zero_bubble();
   // The first passes fill the cache and warm everything up: the same steps as below, which for
   // samples that stay on a device are those of several epochs.
   const std::int64_t of_epoch = std::min<std::int64_t>(steps, beside ? 100 : 50);

@@ -58,8 +58,8 @@ class Joining {
     const PlannedOperation& first = kept_[maker_[between]];
     const bool together =
         next.rule.windows.empty() && !(draws(first) && draws(next)) &&
-        first.natural == plan_.tensors[between].layout && next.needed[0] == first.natural &&
-        next.raw[0] == first.natural &&
+        first.stages == next.stages && first.natural == plan_.tensors[between].layout &&
+        next.needed[0] == first.natural && next.raw[0] == first.natural &&
         std::all_of(next.inputs.begin() + 1, next.inputs.end(),
                     [&](TensorId other) { return maker_[other] < maker_[between]; });
     return together ? joined(*first.operation, *next.operation) : nullptr;

@@ -7,6 +7,7 @@
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/narrowing.h"
+#include "runtime/graph/placement.h"
 #include "runtime/mesh/lower_redistribution.h"
 
 namespace meshwork {
@@ -21,6 +22,7 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
       micro_batches(request.micro_batches()),
       shapes(graph.tensors.size()) {
   go_to(0);
+  find_stages();
   const Parameters* parameters = request.parameters;
   const auto book = [&](void* memory, std::int64_t bytes, const std::string& label) {
     return builder.external(parameters ? memory : nullptr, bytes, label);
@@ -48,10 +50,28 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
   scalars = builder.external(request.step_scalars, sizeof(StepScalars), "step scalars");
 }
 
-void StepContext::go_to(std::size_t index) {
+void StepContext::go_to(std::size_t index, std::int64_t in_stage) {
+  stage = in_stage;
   micro_batch = index;
   for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
     shapes[id] = graph.shape_of(id, rows().length());
+  }
+}
+
+void StepContext::find_stages() {
+  const int rank = collectives.rank();
+  stage_of_gradient.assign(graph.tensors.size(), -1);
+  for (const PlannedOperation& planned : plan.operations) {
+    const std::int64_t here =
+        training() ? stage_on(plan, planned, rank) : (holds(planned.natural) ? 0 : -1);
+    stage_of_operation.push_back(here);
+    stage_of_gradient[planned.output] = here;
+  }
+  first_stage = plan.staged && training() ? plan.mesh.coordinate(rank, plan.staged->axis) : 0;
+  for (const Variable& variable : graph.variables) {
+    // Others may use it in any stage, even in one that goes backward last.
+    if (holds(plan.tensors[variable.tensor].layout))
+      stage_of_gradient[variable.tensor] = first_stage;
   }
 }
 
@@ -148,8 +168,8 @@ bool StepContext::counts(const std::vector<Axis>& axes, const Layout& layout) co
 
 namespace {
 
-Exchange exchange_of(const Crossing& crossing, TensorId id, ElementType type, std::int64_t count) {
-  Exchange exchange{.type = type, .sends = {}, .receives = {}, .channel = id};
+Exchange exchange_of(const Crossing& crossing, int channel, ElementType type, std::int64_t count) {
+  Exchange exchange{.type = type, .sends = {}, .receives = {}, .channel = channel};
   for (const int peer : crossing.sends_to) exchange.sends.push_back({peer, count, 0});
   if (crossing.receives_from >= 0) exchange.receives.push_back({crossing.receives_from, count, 0});
   return exchange;
@@ -167,11 +187,12 @@ void StepContext::cross(const Crossing& crossing, TensorId id, std::int64_t coun
 
 StepContext::Message StepContext::start_crossing(const Crossing& crossing, TensorId id,
                                                  std::int64_t count, Operand at,
-                                                 const std::string& what) {
+                                                 const std::string& what, int way) {
+  const int channel = id + way * static_cast<int>(graph.tensors.size());
   CollectiveUse use = use_over(crossing.axes, count, what);
   use.name = "send";
   auto [start, wait] =
-      collectives.book_started(use, exchange_of(crossing, id, graph.tensors[id].type, count));
+      collectives.book_started(use, exchange_of(crossing, channel, graph.tensors[id].type, count));
   builder.emit(std::move(start), {at, at}, "start " + what);
   begun();
   return {std::move(wait), at, "wait for " + what};

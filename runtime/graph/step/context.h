@@ -36,8 +36,12 @@ class StepContext {
   std::vector<Range> micro_batches;
   std::size_t micro_batch = 0;
   std::vector<Shape> shapes;  // by tensor
-  /// Instructions from here on are those of micro-batch `index`.
-  void go_to(std::size_t index);
+  // Of the stages of a pipeline, of which this rank may have several: that at hand; the first; and those
+  // in which the rank runs an operation, and takes what others give to a tensor's gradient, or -1.
+  std::int64_t stage = 0, first_stage = 0;
+  std::vector<std::int64_t> stage_of_operation, stage_of_gradient;
+  /// Instructions from here on are those of micro-batch `index` in stage `in_stage`.
+  void go_to(std::size_t index, std::int64_t in_stage = 0);
   [[nodiscard]] const Range& rows() const { return micro_batches[micro_batch]; }
   /// The share of the batch's rows that are at hand.
   [[nodiscard]] double share_of_batch() const {
@@ -96,7 +100,8 @@ class StepContext {
                bool source_is_free = false);
 
   /// Books this rank's part of a crossing of tensor `id`, whose block here is of `count` elements at
-  /// `at`: the one that it sends or the one that it receives. Done at once, or started.
+  /// `at`: the one that it sends or the one that it receives. Done at once, or started. Crossings that
+  /// go on at the same time have different `way`s.
   void cross(const Crossing& crossing, TensorId id, std::int64_t count, Operand at,
              const std::string& what);
   struct Message {
@@ -105,7 +110,7 @@ class StepContext {
     std::string label;
   };
   [[nodiscard]] Message start_crossing(const Crossing& crossing, TensorId id, std::int64_t count,
-                                       Operand at, const std::string& what);
+                                       Operand at, const std::string& what, int way = 0);
   void wait_for(Message message);
 
   /// Something was started. Until as much has ended, what can be done for it without waiting is done
@@ -126,6 +131,7 @@ class StepContext {
   [[nodiscard]] std::vector<Axis> axes_of_trainable_variables() const;
 
  private:
+  void find_stages();
   /// The group of a variable whose blocks are joined, or -1.
   [[nodiscard]] int joined_group(TensorId id) const;
 

@@ -15,7 +15,6 @@ StepGradients::StepGradients(StepContext& step)
     : step_(step),
       bucket_of_(step.graph.variables.size(), -1),
       waiting_(step.form.buckets.size()),
-      reducing_(step.graph.tensors.size()),
       kept_(step.graph.tensors.size()) {
   for (std::size_t b = 0; b < step.form.buckets.size(); ++b) {
     int& left = left_in_bucket_.emplace_back(0);
@@ -25,31 +24,51 @@ StepGradients::StepGradients(StepContext& step)
       left += static_cast<int>(step.micro_batches.size());
     }
   }
+  if (!step.training()) return;
+  std::vector<Given> none(step.graph.tensors.size());
+  for (const PlannedOperation& operation : step.plan.operations) {
+    const Places& at = operation.natural.places;
+    for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+      if (!operation.gradient[i]) continue;
+      Given& of = none[operation.inputs[i]];
+      ++of.uses_left;
+      if (at == step.plan.tensors[operation.inputs[i]].layout.places) continue;
+      const auto known = std::ranges::find(of.uses_at, at, &std::pair<Places, int>::first);
+      if (known == of.uses_at.end()) {
+        of.uses_at.emplace_back(at, 1);
+      } else {
+        ++known->second;
+      }
+    }
+  }
+  for (std::size_t batch = 0; batch < step.micro_batches.size(); ++batch) {
+    std::vector<Given>& all = given_.emplace_back(none.size());
+    for (std::size_t id = 0; id < none.size(); ++id) {
+      all[id].uses_left = none[id].uses_left;
+      all[id].uses_at = none[id].uses_at;
+    }
+  }
 }
 
-void StepGradients::begin() {
-  const std::size_t tensors = step_.graph.tensors.size();
-  wait_for_sent();
-  contributions_.clear();
-  contributions_.resize(tensors);
-  boxes_.assign(tensors, {});
-  completed_.assign(tensors, std::nullopt);
-  uses_left_.assign(tensors, 0);
-  uses_at_.assign(tensors, {});
-  for (const PlannedOperation& operation : step_.plan.operations) {
-    for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
-      if (operation.gradient[i]) {
-        const TensorId id = operation.inputs[i];
-        ++uses_left_[id];
-        const Places& at = operation.natural.places;
-        if (at == step_.plan.tensors[id].layout.places) continue;
-        const auto known = std::ranges::find(uses_at_[id], at, &std::pair<Places, int>::first);
-        if (known == uses_at_[id].end()) {
-          uses_at_[id].emplace_back(at, 1);
-        } else {
-          ++known->second;
-        }
-      }
+void StepGradients::expect(GradientsOf which) {
+  for (TensorId id = 0; id < std::ssize(step_.graph.tensors); ++id) {
+    const bool is_variable = step_.variable_of(id) >= 0;
+    if (step_.stage_of_gradient[id] != step_.stage || !meshwork::includes(which, is_variable) ||
+        (is_variable && !is_last_micro_batch())) {
+      continue;
+    }
+    Given& of = given(id);
+    for (std::size_t way = 0; way < of.uses_at.size(); ++way) {
+      const Layout& settled = step_.plan.tensors[id].layout;
+      const Crossing crossing = crossing_of(of.uses_at[way].first, settled.places, step_.plan.mesh,
+                                            step_.collectives.rank());
+      if (crossing.receives_from < 0) continue;
+      const std::string what = step_.name_of(id) + " gradient";
+      const std::int64_t count = step_.count(id, settled.at());
+      const Buffer received = step_.builder.scratch(count * float32_bytes, what);
+      of.arriving.emplace(way, Contribution{settled, received,
+                                            step_.start_crossing(crossing, id, count, received,
+                                                                 what, static_cast<int>(way))});
     }
   }
 }
@@ -80,13 +99,13 @@ Operand StepGradients::sum_of_two(TensorId id, std::int64_t count, Operand a, Op
 }
 
 void StepGradients::add_contribution(TensorId id, const Layout& raw, Operand gradient) {
-  for (Contribution& known : contributions_[id]) {
+  for (Contribution& known : given(id).contributions) {
     if (known.layout == raw) {
       known.at = sum_of_two(id, step_.count(id, raw), arrived(known), gradient);
       return;
     }
   }
-  contributions_[id].push_back({raw, gradient});
+  given(id).contributions.push_back({raw, gradient});
 }
 
 Operand StepGradients::arrived(Contribution& contribution) {
@@ -106,11 +125,11 @@ void StepGradients::contribute(TensorId id, const Layout& raw, Operand gradient)
 void StepGradients::contribute_box(TensorId id, const Layout& raw, const Windows& windows,
                                    Operand gradient) {
   const MeshShape& mesh = step_.plan.mesh;
-  const auto same = std::find_if(boxes_[id].begin(), boxes_[id].end(), [&](const auto& box) {
-    return box.raw == raw && same_boxes(box.windows, windows, mesh);
-  });
-  if (same == boxes_[id].end()) {
-    boxes_[id].push_back({raw, windows, gradient});
+  const auto same = std::find_if(
+      given(id).boxes.begin(), given(id).boxes.end(),
+      [&](const auto& box) { return box.raw == raw && same_boxes(box.windows, windows, mesh); });
+  if (same == given(id).boxes.end()) {
+    given(id).boxes.push_back({raw, windows, gradient});
   } else {
     const std::int64_t count = size_of(box_of(windows, mesh, step_.collectives.rank()));
     same->gradient = sum_of_two(id, count, same->gradient, gradient);
@@ -118,7 +137,7 @@ void StepGradients::contribute_box(TensorId id, const Layout& raw, const Windows
 }
 
 void StepGradients::give_back_boxes(TensorId id, const Places& at) {
-  for (const BoxGradient& box : boxes_[id]) {
+  for (const BoxGradient& box : given(id).boxes) {
     if (box.raw.places != at) continue;
     const Operand block = lower_windows_back(step_.builder, step_.collectives, box.windows,
                                              ElementType::float32, box.gradient, place_of(id),
@@ -130,17 +149,24 @@ void StepGradients::give_back_boxes(TensorId id, const Places& at) {
   }
 }
 
-void StepGradients::end_uses(const PlannedOperation& planned) {
+void StepGradients::end_uses(std::size_t index, GradientsOf which) {
+  const PlannedOperation& planned = step_.plan.operations[index];
+  const std::int64_t here = step_.stage_of_operation[index];
   for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
-    if (planned.gradient[i]) use_ended(planned.inputs[i], planned.natural.places);
+    const TensorId id = planned.inputs[i];
+    if (!planned.gradient[i] || !meshwork::includes(which, step_.variable_of(id) >= 0)) continue;
+    const std::int64_t stage = here < 0 ? step_.stage_of_gradient[id] : here;
+    if (stage == step_.stage) use_ended(id, planned.natural.places);
   }
 }
 
 void StepGradients::use_ended(TensorId id, const Places& at) {
-  for (auto& [places, left] : uses_at_[id]) {
-    if (places == at && --left == 0) cross_back(id, at);
+  Given& of = given(id);
+  for (std::size_t way = 0; way < of.uses_at.size(); ++way) {
+    auto& [places, left] = of.uses_at[way];
+    if (places == at && --left == 0) cross_back(id, way);
   }
-  if (--uses_left_[id] > 0) {
+  if (--of.uses_left > 0) {
     return;
   }
   const Layout& settled = step_.plan.tensors[id].layout;
@@ -160,34 +186,33 @@ Operand StepGradients::with_kept(TensorId id, const Places& from, Operand sum) {
   return known->second = sum_of_two(id, count, known->second, sum);
 }
 
-void StepGradients::cross_back(TensorId id, const Places& from) {
+void StepGradients::cross_back(TensorId id, std::size_t way) {
+  Given& of = given(id);
+  const Places& from = of.uses_at[way].first;
   const Layout& settled = step_.plan.tensors[id].layout;
-  const std::string what = step_.name_of(id) + " gradient";
-  const std::int64_t count = step_.count(id, settled.at());
-  const Crossing crossing =
-      crossing_of(from, settled.places, step_.plan.mesh, step_.collectives.rank());
   std::optional<Operand> sum;
   if (includes(from, step_.plan.mesh, step_.collectives.rank())) {
     give_back_boxes(id, from);
     std::vector<Contribution> others, own;
-    for (Contribution& one : contributions_[id]) {
+    for (Contribution& one : of.contributions) {
       (one.layout.places == from ? own : others).push_back(std::move(one));
     }
-    contributions_[id] = std::move(own);
+    of.contributions = std::move(own);
     sum = sum_of_contributions(id, std::nullopt);
-    contributions_[id] = std::move(others);
+    of.contributions = std::move(others);
     if (step_.variable_of(id) >= 0) sum = with_kept(id, from, *sum);
   }
   if (step_.variable_of(id) >= 0 && !is_last_micro_batch()) return;
+  const Crossing crossing =
+      crossing_of(from, settled.places, step_.plan.mesh, step_.collectives.rank());
   if (!crossing.sends_to.empty()) {
-    sent_.push_back(step_.start_crossing(crossing, id, count, *sum, what));
+    sent_.push_back(step_.start_crossing(crossing, id, step_.count(id, settled.at()), *sum,
+                                         step_.name_of(id) + " gradient", static_cast<int>(way)));
   }
-  if (crossing.receives_from >= 0) {
-    const Buffer received = step_.builder.scratch(count * float32_bytes, what);
-    contributions_[id].push_back(
-        {settled, received, step_.start_crossing(crossing, id, count, received, what)});
+  if (const auto arriving = of.arriving.find(way); arriving != of.arriving.end()) {
+    of.contributions.push_back(std::move(arriving->second));
   } else if (sum && step_.holds(settled)) {
-    contributions_[id].push_back({settled, *sum});
+    of.contributions.push_back({settled, *sum});
   }
 }
 
@@ -197,7 +222,8 @@ void StepGradients::wait_for_sent() {
 }
 
 void StepGradients::start_reduction(TensorId id, const Layout& raw, Operand gradient) {
-  const bool alone = uses_left_[id] == 1 && contributions_[id].empty() && boxes_[id].empty();
+  const bool alone =
+      given(id).uses_left == 1 && given(id).contributions.empty() && given(id).boxes.empty();
   if (!alone || step_.variable_of(id) >= 0) {
     return;
   }
@@ -213,39 +239,41 @@ void StepGradients::start_reduction(TensorId id, const Layout& raw, Operand grad
   }
   const std::string what = step_.name_of(id) + " gradient";
   // Branches may come in turns, so that one begins before another is over.
-  const bool others = std::any_of(reducing_.begin(), reducing_.end(),
-                                  [](const auto& reduced) { return reduced.has_value(); });
+  const bool others = reductions_++ > 0;
   auto [start, wait] = step_.collectives.book_started(
       step_.use_over(steps.front().axes, element_count(shape), what),
       AllReduce{ElementType::float32, Reduction::sum, step_.count(id, raw)},
       others ? MeshCollectives::UnderWay::beside_others : MeshCollectives::UnderWay::briefly);
   step_.builder.emit(std::move(start), {gradient}, "start " + what);
-  go_on(reducing_[id], {std::move(wait), gradient, "wait for " + what});
+  go_on(given(id).reducing, {std::move(wait), gradient, "wait for " + what});
 }
 
 void StepGradients::complete(TensorId id) {
-  if (reducing_[id]) {
-    completed_[id] = reducing_[id]->at;
-    wait_for(reducing_[id]);
+  if (given(id).reducing) {
+    given(id).completed = given(id).reducing->at;
+    wait_for(given(id).reducing);
+    --reductions_;
     return;
   }
-  if (contributions_[id].empty()) {
+  if (given(id).contributions.empty()) {
     internal_error("nothing gave a gradient to " + step_.name_of(id));
   }
-  completed_[id] = sum_of_contributions(id, std::nullopt);
+  given(id).completed = sum_of_contributions(id, std::nullopt);
 }
 
 Operand StepGradients::completed(TensorId id) const {
-  if (!completed_[id]) {
+  const std::optional<Operand>& gradient =
+      given_[step_.micro_batch][static_cast<std::size_t>(id)].completed;
+  if (!gradient) {
     internal_error("the gradient of " + step_.name_of(id) + " is asked for, and nothing gave it");
   }
-  return *completed_[id];
+  return *gradient;
 }
 
 Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> destination) {
   const Layout& settled = step_.plan.tensors[id].layout;
   const std::string what = step_.name_of(id) + " gradient";
-  std::vector<Contribution>& parts = contributions_[id];
+  std::vector<Contribution>& parts = given(id).contributions;
   const std::int64_t count = step_.count(id, settled.at());
   if (parts.size() == 1 && (parts[0].layout.at() != settled.at() || !destination)) {
     return step_.move(id, arrived(parts[0]), parts[0].layout, settled, destination, what, true);
@@ -264,7 +292,7 @@ Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> 
 
 void StepGradients::complete_variable(int variable) {
   const TensorId id = step_.graph.variables[variable].tensor;
-  if (!uses_at_[id].empty()) {
+  if (!given(id).uses_at.empty()) {
     if (is_last_micro_batch()) (void)sum_of_contributions(id, step_.gradient_of(variable));
     return;
   }

@@ -14,14 +14,18 @@
 // without waiting is done between kernels, where the transport has a use for that.
 //
 // A value that is held at one place and used at others gets one gradient back from each of them, as
-// soon as the last use there has contributed. What arrives is waited for where it is added up. Of a
-// variable each place adds up its micro-batches first: what crosses is the gradient of the batch.
+// soon as the last use there has contributed. It is received early, and waited for where it is added up.
+// What was sent is waited for before the rank goes backward the next time. Of a variable each place adds
+// up its micro-batches first: what crosses is the gradient of the batch.
+//
+// Backward of several micro-batches can be under way, of each as far as some stage.
 //
 // The gradient of an operation's input comes before those of its weights, and the rest of backward
 // waits for it. So where it has to be reduced that is started before the gradients of the weights,
 // and waited for behind them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,19 +37,29 @@
 
 namespace meshwork {
 
+/// Of which tensors.
+enum class GradientsOf : std::uint8_t { all, values, variables };
+[[nodiscard]] constexpr bool includes(GradientsOf which, bool variable) {
+  return which == GradientsOf::all || variable == (which == GradientsOf::variables);
+}
+
 class StepGradients {
  public:
   explicit StepGradients(StepContext& step);
 
-  /// Before backward of the micro-batch at hand.
-  void begin();
+  /// Begins to receive what other places give to gradients that are complete in the stage and the
+  /// micro-batch at hand. At any time before.
+  void expect(GradientsOf which);
+  /// Before the stage at hand goes backward.
+  void begin() { wait_for_sent(); }
 
   /// The place of the gradient of tensor `id` in the flat gradients, if backward writes it straight
   /// there: the only contribution, of the first micro-batch, reduced with its bucket.
   [[nodiscard]] std::optional<Operand> place_of(TensorId id) const;
 
-  /// Backward of an operation is booked, or left to the ranks that run it: it has contributed.
-  void end_uses(const PlannedOperation& planned);
+  /// The stage at hand is behind backward of operation `index`, which this rank has booked or left to
+  /// others: it has contributed.
+  void end_uses(std::size_t index, GradientsOf which);
   /// What was sent is there.
   void wait_for_sent();
 
@@ -71,7 +85,7 @@ class StepGradients {
   Operand sum_of_two(TensorId id, std::int64_t count, Operand a, Operand b);
   void add_contribution(TensorId id, const Layout& raw, Operand gradient);
   void give_back_boxes(TensorId id, const Places& at);
-  void cross_back(TensorId id, const Places& from);
+  void cross_back(TensorId id, std::size_t way);
   /// The sum of that and of what earlier micro-batches have given to variable `id` there.
   Operand with_kept(TensorId id, const Places& from, Operand sum);
   [[nodiscard]] bool is_last_micro_batch() const {
@@ -89,7 +103,6 @@ class StepGradients {
     Windows windows;
     Operand gradient;
   };
-  StepContext& step_;
   // What uses have given, in one layout; or a place, in that of the tensor.
   struct Contribution {
     Layout layout;
@@ -98,20 +111,30 @@ class StepGradients {
   };
   /// Where it is, when it is there.
   Operand arrived(Contribution& contribution);
-  std::vector<std::vector<Contribution>> contributions_;  // by tensor
-  std::vector<std::vector<BoxGradient>> boxes_;           // by tensor
-  std::vector<std::optional<Operand>> completed_;         // by tensor
-  std::vector<int> uses_left_;  // by tensor: uses that have yet to contribute
-  std::vector<std::vector<std::pair<Places, int>>> uses_at_;  // the same by place, where it crosses
+  using Waiting = StepContext::Message;
+  // What has been given in one micro-batch, by tensor.
+  struct Given {
+    std::vector<Contribution> contributions;
+    std::vector<BoxGradient> boxes;
+    std::optional<Operand> completed;
+    int uses_left = 0;                             // uses that have yet to contribute
+    std::vector<std::pair<Places, int>> uses_at;   // the same by place, where it crosses
+    std::map<std::size_t, Contribution> arriving;  // by place
+    std::optional<Waiting> reducing;
+  };
+  /// Of the micro-batch at hand.
+  Given& given(TensorId id) { return given_[step_.micro_batch][static_cast<std::size_t>(id)]; }
+
+  StepContext& step_;
+  std::vector<std::vector<Given>> given_;  // by micro-batch and tensor
+  int reductions_ = 0;                     // of values, under way
   std::vector<StepContext::Message> sent_;
   std::vector<int> bucket_of_;       // by variable, -1 for none
   std::vector<int> left_in_bucket_;  // by bucket: variables, times micro-batches
-  using Waiting = StepContext::Message;
   /// A reduction was started, and is waited for.
   void go_on(std::optional<Waiting>& place, Waiting waiting);
   void wait_for(std::optional<Waiting>& place);
   std::vector<std::optional<Waiting>> waiting_;                // by bucket
-  std::vector<std::optional<Waiting>> reducing_;               // by tensor
   std::vector<std::vector<std::pair<Places, Operand>>> kept_;  // by tensor: sums that cross later
 };
 

@@ -140,7 +140,8 @@ class OperationLowering final : public Lowering {
     if (!gradient && !windows_[input]) {
       const TensorId tensor = planned_.inputs[input];
       gradient = gradients_->place_of(tensor);
-      gradient = gradient ? gradient : step_.whole_gradient_of(tensor);
+      // That place is others' as well, as soon as this operation is over.
+      if (!gradient && (!puts_off_ || is_putting_off())) gradient = step_.whole_gradient_of(tensor);
     }
     if (!gradient) {
       gradient = scratch_floats(element_count(local_shape(input)), path() + " gradient");
@@ -149,6 +150,7 @@ class OperationLowering final : public Lowering {
   }
 
   void input_gradient_is_complete(int input) override {
+    std::erase(expected_, input);
     if (raw_[input] && !windows_[input]) {
       gradients_->start_reduction(planned_.inputs[input], planned_.raw[input], *raw_[input]);
     }
@@ -198,7 +200,9 @@ class OperationLowering final : public Lowering {
   Operand step_scalars() override { return step_.scalars; }
 
   void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
-    book_kernel(step_, remains_.narrow, spec, std::move(operands), path());
+    now_or_later([this, spec, operands = std::move(operands)] {
+      book_kernel(step_, remains_.narrow, spec, operands, path());
+    });
   }
 
   void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
@@ -207,9 +211,11 @@ class OperationLowering final : public Lowering {
     if (axes.empty()) {
       return;
     }
-    const CollectiveUse use = step_.use_over(axes, global_count, path() + " " + what);
-    step_.builder.emit(step_.collectives.book(use, AllReduce{type, reduction, count}), {buffer},
-                       path());
+    now_or_later([=, this] {
+      const CollectiveUse use = step_.use_over(axes, global_count, path() + " " + what);
+      step_.builder.emit(step_.collectives.book(use, AllReduce{type, reduction, count}), {buffer},
+                         path());
+    });
   }
 
   // Whether forward asked where its output goes, or said that it is an input.
@@ -229,10 +235,22 @@ class OperationLowering final : public Lowering {
     }
   }
 
-  // Hands the raw gradients that backward gave to their tensors.
-  void deliver() {
+  // From when the gradients of values are complete, what is booked waits for `book_rest`.
+  void put_off_weights() {
+    puts_off_ = true;
     for (std::size_t i = 0; i < planned_.inputs.size(); ++i) {
-      if (!planned_.gradient[i]) {
+      if (planned_.gradient[i] && !is_variable(i)) expected_.push_back(static_cast<int>(i));
+    }
+  }
+  void book_rest() {
+    for (const std::function<void()>& book : put_off_) book();
+    put_off_.clear();
+  }
+
+  // Hands the raw gradients that backward gave to their tensors.
+  void deliver(GradientsOf which) {
+    for (std::size_t i = 0; i < planned_.inputs.size(); ++i) {
+      if (!planned_.gradient[i] || !includes(which, is_variable(i))) {
         continue;
       }
       if (!raw_[i]) {
@@ -252,6 +270,19 @@ class OperationLowering final : public Lowering {
   }
 
  private:
+  template <class Book>
+  void now_or_later(Book book) {
+    if (is_putting_off()) {
+      put_off_.emplace_back(std::move(book));
+    } else {
+      book();
+    }
+  }
+  bool is_putting_off() const { return puts_off_ && expected_.empty(); }
+  bool is_variable(std::size_t input) const {
+    return step_.variable_of(planned_.inputs[input]) >= 0;
+  }
+
   // The axes that split one of `letters`, ascending.
   std::vector<Axis> axes_of(std::string_view letters) const {
     std::vector<Axis> axes;
@@ -328,6 +359,9 @@ class OperationLowering final : public Lowering {
   std::optional<Operand> output_gradient_;
   std::vector<std::optional<Operand>> raw_;  // by input: raw gradients
   std::map<int, Operand> updated_;           // by input
+  bool puts_off_ = false;
+  std::vector<int> expected_;  // inputs that are values, whose gradients are not complete
+  std::vector<std::function<void()>> put_off_;
 };
 
 }  // namespace
@@ -366,7 +400,20 @@ void lower_forward_again(const ForwardParts& parts, const PlannedOperation& plan
 void lower_backward(const BackwardParts& parts, const PlannedOperation& planned, Remains& remains) {
   OperationLowering lowering(parts.step, parts.values, nullptr, &parts.gradients, planned, remains);
   named(planned.path, "backward", [&] { planned.operation->backward(lowering); });
-  lowering.deliver();
+  lowering.deliver(GradientsOf::all);
+}
+
+std::function<void()> lower_gradients_of_values(const BackwardParts& parts,
+                                                const PlannedOperation& planned, Remains& remains) {
+  const auto lowering = std::make_shared<OperationLowering>(parts.step, parts.values, nullptr,
+                                                            &parts.gradients, planned, remains);
+  lowering->put_off_weights();
+  named(planned.path, "backward", [&] { planned.operation->backward(*lowering); });
+  lowering->deliver(GradientsOf::values);
+  return [lowering] {
+    lowering->book_rest();
+    lowering->deliver(GradientsOf::variables);
+  };
 }
 
 }  // namespace meshwork

@@ -5,6 +5,7 @@
 // from forward to backward is the operation's `Remains`.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -49,5 +50,10 @@ struct BackwardParts {
 /// Books backward of an operation whose output's gradient is complete (a sum needs none), and takes
 /// over the raw gradients that it gives.
 void lower_backward(const BackwardParts& parts, const PlannedOperation& planned, Remains& remains);
+/// The same for gradients of values alone. The function that it gives books the rest, when the step is
+/// at the same micro-batch again: what comes after `Lowering::input_gradient_is_complete`.
+[[nodiscard]] std::function<void()> lower_gradients_of_values(const BackwardParts& parts,
+                                                              const PlannedOperation& planned,
+                                                              Remains& remains);
 
 }  // namespace meshwork

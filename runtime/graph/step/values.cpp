@@ -164,7 +164,7 @@ void StepValues::cross(TensorId id) {
   const std::int64_t count = step_.count(id, layout);
   const std::string what = step_.name_of(id);
   if (crossing.receives_from < 0) {
-    sent_.push_back(step_.start_crossing(crossing, id, count, settled(id), what));
+    sent_[step_.stage].push_back(step_.start_crossing(crossing, id, count, settled(id), what));
     return;
   }
   const Buffer received =
@@ -174,14 +174,17 @@ void StepValues::cross(TensorId id) {
 }
 
 void StepValues::wait_for_sent() {
-  for (StepContext::Message& message : sent_) step_.wait_for(std::move(message));
-  sent_.clear();
+  for (StepContext::Message& message : sent_[step_.stage]) step_.wait_for(std::move(message));
+  sent_.erase(step_.stage);
 }
 
 void StepValues::end_messages() {
   for (auto& [id, message] : arriving_) step_.wait_for(std::move(message));
   arriving_.clear();
-  wait_for_sent();
+  for (auto& [stage, messages] : sent_) {
+    for (StepContext::Message& message : messages) step_.wait_for(std::move(message));
+  }
+  sent_.clear();
 }
 
 void StepValues::update(TensorId id, const Layout& as_made, Operand value) {

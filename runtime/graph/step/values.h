@@ -5,8 +5,8 @@
 // forgotten before backward and gathered again, so that no rank holds more of them than a layer
 // needs. Where their blocks are joined (parameters.h) they are gathered to where they stand.
 //
-// What crosses to other places (runtime/mesh/crossing.h) is sent where it is made, and is waited for
-// where it is first used. As this rank sees it, all that it has lies without places.
+// What crosses to other places (runtime/mesh/crossing.h) is sent where it is made. The other side begins
+// to receive it early, and waits for it where it is first used. As this rank sees it, all that it has lies without places.
 //
 // An operation with windows takes a box of its input, which is brought from the ranks that own it,
 // once for all uses that want the same box on every rank. It is kept for backward instead of being
@@ -45,10 +45,10 @@ class StepValues {
   /// Takes what an operation left as `as_made`, and brings it to the layout of the plan.
   void add(TensorId id, const Layout& as_made, Operand value);
 
-  /// After forward of the operation that makes value `id`, wherever it runs: starts to send it, or to
-  /// receive it, if it is read elsewhere.
+  /// If value `id` is read elsewhere than it is made: starts to send it, once it is made, or to receive
+  /// it, at any time before.
   void cross(TensorId id);
-  /// What was sent is there.
+  /// What the stage at hand has sent is there.
   void wait_for_sent();
   /// The same, and what nobody has read here.
   void end_messages();
@@ -91,7 +91,7 @@ class StepValues {
   std::vector<std::vector<std::pair<Windows, Operand>>> boxes_;  // by tensor
   std::map<TensorId, Operand> masks_;
   std::map<TensorId, StepContext::Message> arriving_;
-  std::vector<StepContext::Message> sent_;
+  std::map<std::int64_t, std::vector<StepContext::Message>> sent_;  // by stage
 };
 
 }  // namespace meshwork

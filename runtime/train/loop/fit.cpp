@@ -164,7 +164,8 @@ class Fitting {
       run_.settle_averages();
     }
     if (model_.profile) {
-      model_.profile->compare(*model_.transport, model_.mesh().all(), profiling_);
+      model_.profile->compare(*model_.transport, model_.mesh().all(), profiling_,
+                              model_.engine->plan(), options_.walk);
       history_.step_parts = model_.profile->parts();
       if (style_.verbosity != Verbosity::silent) {
         run_.say(model_.profile->report(text_width(STDOUT_FILENO)));
@@ -456,8 +457,7 @@ Settings settings_of(FitOptions options, const Source& training) {
   describe_fit_section(options, option);
   describe_augment(options.augment, option);
   Settings settings = std::move(option.settings);
-  settings.push_back(setting("pipeline.axis", options.walk.stages));
-  settings.push_back(setting("pipeline.schedule", options.walk.schedule));
+  settings.push_back(setting("pipeline.schedule", options.walk.schedule.name));
   settings.push_back(setting("samples", training.rows()));
   settings.push_back(setting("initial_epoch", options.initial_epoch));
   settings.push_back(setting("validation", options.validation ? options.validation->rows() : 0));
@@ -480,7 +480,6 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   OptionChecker option("fit");
   describe_data_section(options, option);
   describe_fit_section(options, option);
-  describe_pipeline(options.walk, option);
   if (options.initial_epoch < 0) {
     fail("fit: initial_epoch: expected an integer of at least 0, found {}", options.initial_epoch);
   }

@@ -63,7 +63,7 @@ std::string percent(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
-std::string table_of_parts(const std::vector<StepParts>& ranks, std::size_t width) {
+std::string table_of_parts(const std::vector<StepParts>& ranks, bool waiting, std::size_t width) {
   TextTable table({"part", "ms on rank 0", "share", "least", "most"}, {1, 2, 3, 4});
   const auto add = [&](const std::string& name, double StepParts::*part) {
     const auto [least, most] =
@@ -75,7 +75,7 @@ std::string table_of_parts(const std::vector<StepParts>& ranks, std::size_t widt
   };
   add("kernels", &StepParts::kernels);
   add("collectives", &StepParts::collectives);
-  add("  of it waiting", &StepParts::waiting);
+  if (waiting) add("  of it waiting", &StepParts::waiting);
   add("reading", &StepParts::reading);
   add("feeding", &StepParts::feeding);
   add("between", &StepParts::between);
@@ -212,11 +212,22 @@ void StepProfile::remember_collectives() {
   }
 }
 
-void StepProfile::compare(Transport& transport, const Communicator& all, const TracePoint& at) {
+void StepProfile::compare(Transport& transport, const Communicator& all, const TracePoint& at,
+                          const Plan& plan, const StepWalk& walk) {
   const TracedCollective inside(at);
+  waits_alike_ = plan.placing.empty();
+  if (plan.staged && step_ != nullptr) {
+    pipeline_ = fmt::format("over {}, {}", plan.mesh.name(plan.staged->axis), walk.schedule.name);
+    actions_ = actions_of(walk.schedule, plan.pipeline(std::ssize(walk.of(rows_))));
+    for (std::int64_t rank = 0; rank < plan.mesh.rank_count(); ++rank) {
+      coordinates_.push_back(plan.mesh.coordinate(rank, plan.staged->axis));
+    }
+  }
   std::vector<float> least = collective_seconds_;
-  transport.run(all, AllReduce{ElementType::float32, Reduction::minimum, std::ssize(least)},
-                least.data());
+  if (waits_alike_) {
+    transport.run(all, AllReduce{ElementType::float32, Reduction::minimum, std::ssize(least)},
+                  least.data());
+  }
   double waited = 0;
   for (std::size_t i = 0; i < least.size(); ++i) waited += collective_seconds_[i] - least[i];
   waiting_ = waited / static_cast<double>(std::clamp<std::int64_t>(counted_, 1, compared_steps));
@@ -245,6 +256,40 @@ std::optional<StepParts> StepProfile::parts() const {
   return parts;
 }
 
+std::string StepProfile::of_pipeline() const {
+  if (actions_.empty()) return "";
+  // What the ranks at a coordinate take for their stages of a micro-batch, which share it evenly.
+  std::int64_t stages = 0, batches = 0;
+  for (const std::vector<Action>& list : actions_) {
+    for (const Action& action : list) {
+      stages = std::max(stages, action.stage + 1);
+      batches = std::max(batches, action.micro_batch + 1);
+    }
+  }
+  std::vector<double> kernels(actions_.size(), 0);
+  double worked = 0, passed = 0;
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    double& longest = kernels[static_cast<std::size_t>(coordinates_[rank])];
+    longest = std::max(longest, ranks_[rank].kernels);
+    worked += ranks_[rank].kernels;
+    passed += ranks_[rank].step;
+  }
+  std::vector<double> seconds;
+  for (std::int64_t stage = 0; stage < stages; ++stage) {
+    const auto coordinates = std::ssize(actions_);
+    seconds.push_back(kernels[static_cast<std::size_t>(stage % coordinates)] /
+                      static_cast<double>(batches * (stages / coordinates)));
+  }
+  const double scheduled = duration_of(actions_, seconds);
+  const auto ranks = static_cast<double>(ranks_.size());
+  return fmt::format(
+      "pipeline {}: kernels in the order of the schedule would take {} ms a step, of which a rank "
+      "is "
+      "idle for {}; a step took {} ms, and a rank was in no kernel for {} of it\n",
+      pipeline_, in_milliseconds(scheduled), percent(1 - worked / (ranks * scheduled)),
+      in_milliseconds(passed / ranks), percent(1 - worked / passed));
+}
+
 std::string StepProfile::report(std::size_t width) const {
   if (ranks_.empty()) return "";
   if (counted_ == 0) {
@@ -253,7 +298,8 @@ std::string StepProfile::report(std::size_t width) const {
   std::string text =
       fmt::format("profile: {} steps of {} rows on {} rank{}, after {} that do not count; means\n",
                   counted_, step_->rows(), ranks_.size(), ranks_.size() == 1 ? "" : "s", warm_up);
-  text = wrapped(text, width) + table_of_parts(ranks_, width);
+  text = wrapped(text, width) + table_of_parts(ranks_, waits_alike_, width) +
+         wrapped(of_pipeline(), width);
   std::string bounds = "rank 0 by instruction; a bound is what ";
   for (const Precision precision : all_precisions) {
     const bool used = std::any_of(

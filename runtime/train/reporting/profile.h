@@ -7,7 +7,7 @@
 //                is under way is not in it, but for what it takes from these kernels, which is in
 //                theirs. What a rank spends in one, in starting it and in waiting for it, beyond
 //                the rank that spends least in it, in that step, is *waiting*; what that one
-//                spends is taken for work
+//                spends is taken for work. Not told where ranks run different parts of a model
 //   reading      until the next batch is there
 //   feeding      copying its blocks to the device
 //   between      callbacks, logs, agreements, checkpoints
@@ -15,6 +15,9 @@
 // would take at the rates which this device was seen to reach when the run began, those of a large
 // product in the kernel's precision and of copies that fit the caches or do not. The first steps do
 // not count, nor do batches that are not full, nor what happens between two epochs.
+//
+// Of a pipeline, the time of a step is compared with what the ranks' kernels would take in the order of
+// its schedule, if messages took no time.
 //
 // On a device that works beside the host, its own marks stand in place of the clock; a step that is
 // profiled starts its kernels one by one and waits for the last, which others do not: the whole is
@@ -33,6 +36,8 @@
 #include "collectives/trace.h"
 #include "collectives/transport.h"
 #include "runtime/device/device.h"
+#include "runtime/graph/plan.h"
+#include "runtime/graph/walk.h"
 #include "runtime/train/engine/engine.h"
 #include "runtime/train/reporting/history.h"
 
@@ -84,9 +89,10 @@ class StepProfile {
   /// The present step was `step`, and is over.
   void end_step(Step& step);
 
-  /// Compares the ranks; every rank of `all` calls it, once, before the rest. `at` records the
-  /// waiting.
-  void compare(Transport& transport, const Communicator& all, const TracePoint& at);
+  /// Compares the ranks, whose steps are of `plan` and walk so; every rank of `all` calls it, once,
+  /// before the rest. `at` records the waiting.
+  void compare(Transport& transport, const Communicator& all, const TracePoint& at,
+               const Plan& plan, const StepWalk& walk);
   /// Means of this rank; none if no step has counted.
   [[nodiscard]] std::optional<StepParts> parts() const;
   /// Tables for a terminal, on the root; "" elsewhere. On lines of at most `width` columns, if that
@@ -101,6 +107,7 @@ class StepProfile {
     std::size_t start;  // which of the exposed starts what it ends: itself if none does
     double so_far;      // seconds
   };
+  [[nodiscard]] std::string of_pipeline() const;
   void find_collectives();
   void remember_collectives();
 
@@ -114,6 +121,11 @@ class StepProfile {
   std::vector<float> collective_seconds_;  // step by step, of those that are compared
   double waiting_ = 0;                     // a step
   std::vector<StepParts> ranks_;           // on the root
+  bool waits_alike_ = true;                // all ranks run the same
+  // Of a pipeline; else empty.
+  std::string pipeline_;  // "over stage, 1f1b"
+  Actions actions_;
+  std::vector<std::int64_t> coordinates_;  // by rank
 };
 
 }  // namespace meshwork

@@ -1,7 +1,14 @@
 #include "runtime/graph/schedule.h"
 
 #include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
 
+#include "runtime/graph/pipeline_schedules.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::schedule_test {
@@ -10,134 +17,222 @@ namespace {
 
 using Kind = Action::Kind;
 
-// Carries the actions of all stages out against a model of what they wait for: forward of the stage
-// before, backward of the one behind, and that what was sent back was taken. "" if all end; else what
-// each stage is stuck at.
-std::string why_stuck(const std::vector<std::vector<Action>>& by_stage) {
-  const std::size_t stages = by_stage.size();
-  std::vector<std::size_t> next(stages, 0);
-  // By stage: the micro-batches with which it has gone forward and backward.
-  std::vector<std::vector<std::int64_t>> forward(stages), backward(stages);
-  const auto has = [](const std::vector<std::int64_t>& list, std::int64_t micro_batch) {
-    return std::ranges::find(list, micro_batch) != list.end();
+// Carries the actions of all coordinates out against a model of what they wait for: forward of the stage
+// before, backward of the one behind, and that what was sent back is being received. "" if all end; else
+// what each coordinate is stuck at.
+std::string why_stuck(const Actions& actions) {
+  const std::size_t ranks = actions.size();
+  std::vector<std::size_t> next(ranks, 0);
+  std::set<std::string> done;  // "2F0"; B for what gives a gradient back
+  const auto name = [](std::int64_t stage, char what, std::int64_t micro_batch) {
+    return fmt::format("{}{}{}", stage, what, micro_batch);
   };
-  // Whether a stage is in an action or behind it: then it takes what was sent to it.
-  const auto has_begun = [&](std::size_t stage, Action action) {
-    const auto found = std::ranges::find(by_stage[stage], action);
-    return found != by_stage[stage].end() &&
-           static_cast<std::size_t>(found - by_stage[stage].begin()) <= next[stage];
+  std::int64_t last = 0;
+  for (const auto& list : actions) {
+    for (const Action& action : list) last = std::max(last, action.stage);
+  }
+  const auto gives_back = [](const Action& action) {
+    return action.kind == Kind::backward || action.kind == Kind::input_gradients;
   };
-  const auto can = [&](std::size_t stage, Action action) {
-    if (action.kind == Kind::forward) {
-      return stage == 0 || has(forward[stage - 1], action.micro_batch);
+  // Whether a coordinate is in the action in which it takes what was sent to it, or behind it.
+  const auto takes = [&](std::int64_t stage, std::int64_t micro_batch) {
+    const auto& list = actions[static_cast<std::size_t>(stage) % ranks];
+    const auto found = std::ranges::find_if(list, [&](const Action& action) {
+      return gives_back(action) && action.stage == stage && action.micro_batch == micro_batch;
+    });
+    return found - list.begin() <=
+           static_cast<std::ptrdiff_t>(next[static_cast<std::size_t>(stage) % ranks] + 1);
+  };
+  const auto can = [&](std::size_t rank, const Action& action) {
+    const auto& [kind, stage, micro_batch] = action;
+    if (kind == Kind::forward)
+      return stage == 0 || done.contains(name(stage - 1, 'F', micro_batch));
+    for (std::size_t i = 0; i < next[rank]; ++i) {
+      const Action& before = actions[rank][i];
+      if (gives_back(before) && before.stage > 0 && !takes(before.stage - 1, before.micro_batch)) {
+        return false;
+      }
     }
-    // What it has sent forward of this micro-batch, and back of those before, was taken.
-    const bool taken_before =
-        stage == 0 || std::ranges::all_of(backward[stage], [&](std::int64_t sent) {
-          return has_begun(stage - 1, {Kind::backward, sent});
-        });
-    const bool came_back = stage + 1 == stages || has(backward[stage + 1], action.micro_batch);
-    return taken_before && came_back && has(forward[stage], action.micro_batch);
+    if (kind == Kind::weight_gradients) return done.contains(name(stage, 'B', micro_batch));
+    return done.contains(name(stage, 'F', micro_batch)) &&
+           (stage == last || done.contains(name(stage + 1, 'B', micro_batch)));
   };
   for (bool moved = true; moved;) {
     moved = false;
-    for (std::size_t stage = 0; stage < stages; ++stage) {
-      while (next[stage] < by_stage[stage].size() && can(stage, by_stage[stage][next[stage]])) {
-        const Action action = by_stage[stage][next[stage]++];
-        auto& done = action.kind == Kind::forward ? forward : backward;
-        done[stage].push_back(action.micro_batch);
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      while (next[rank] < actions[rank].size() && can(rank, actions[rank][next[rank]])) {
+        const Action& action = actions[rank][next[rank]++];
+        if (action.kind == Kind::forward) done.insert(name(action.stage, 'F', action.micro_batch));
+        if (gives_back(action)) done.insert(name(action.stage, 'B', action.micro_batch));
         moved = true;
       }
     }
   }
   std::string stuck;
-  for (std::size_t stage = 0; stage < stages; ++stage) {
-    if (next[stage] == by_stage[stage].size()) continue;
-    const Action at = by_stage[stage][next[stage]];
-    stuck += fmt::format("{}stage {} waits to go {} with micro-batch {}", stuck.empty() ? "" : "; ",
-                         stage, at.kind == Kind::forward ? "forward" : "backward", at.micro_batch);
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    if (next[rank] == actions[rank].size()) continue;
+    stuck += fmt::format("{}coordinate {} at {}", stuck.empty() ? "" : "; ", rank,
+                         to_string(actions[rank][next[rank]]));
   }
   return stuck;
 }
 
-// "F0 F1 B0".
+// "0F0 0F1 0B0".
 std::string text_of(const std::vector<Action>& actions) {
   std::string text;
-  for (const Action& action : actions) {
-    text += (text.empty() ? "" : " ");
-    text += (action.kind == Kind::forward ? "F" : "B") + std::to_string(action.micro_batch);
-  }
+  for (const Action& action : actions) text += (text.empty() ? "" : " ") + to_string(action);
   return text;
 }
+std::string text_of(const PipelineSchedule& schedule, const Pipeline& pipeline, int coordinate) {
+  return text_of(actions_of(schedule, pipeline)[static_cast<std::size_t>(coordinate)]);
+}
 
-}  // namespace
+const std::vector<PipelineSchedule> schedules{one_forward_one_backward(), gpipe(), zero_bubble(),
+                                              in_turn()};
 
-TEST_CASE("a stage goes forward and backward with each micro-batch once, backward in order") {
-  for (const std::string& schedule : schedule_names()) {
-    for (std::int64_t stages = 1; stages <= 8; ++stages) {
-      for (std::int64_t micro_batches = 1; micro_batches <= 32; ++micro_batches) {
-        for (const std::vector<Action>& actions : actions_of_all(schedule, stages, micro_batches)) {
-          std::int64_t forward = 0, backward = 0;
-          for (const Action& action : actions) {
-            std::int64_t& next = action.kind == Kind::forward ? forward : backward;
-            REQUIRE(action.micro_batch == next++);
-            REQUIRE(backward <= forward);
-          }
-          REQUIRE(forward == micro_batches);
-          REQUIRE(backward == micro_batches);
+// Calls `check` with every pipeline of up to 8 ranks, 4 chunks and 32 micro-batches.
+template <class Check>
+void with_all(Check check) {
+  for (const PipelineSchedule& schedule : schedules) {
+    for (std::int64_t ranks = 1; ranks <= 8; ++ranks) {
+      for (std::int64_t chunks = 1; chunks <= (schedule.name == "zero_bubble" ? 1 : 4); ++chunks) {
+        for (std::int64_t micro_batches = 1; micro_batches <= 32; ++micro_batches) {
+          INFO(schedule.name << ", " << ranks << " ranks of " << chunks << " stages, "
+                             << micro_batches << " micro-batches");
+          check(schedule, Pipeline{ranks, chunks, micro_batches});
         }
       }
     }
   }
 }
 
-TEST_CASE("no schedule is stuck, whatever the number of stages and micro-batches") {
-  for (const std::string& schedule : schedule_names()) {
-    for (std::int64_t stages = 1; stages <= 8; ++stages) {
-      for (std::int64_t micro_batches = 1; micro_batches <= 32; ++micro_batches) {
-        INFO(schedule << ", " << stages << " stages, " << micro_batches << " micro-batches");
-        REQUIRE(why_stuck(actions_of_all(schedule, stages, micro_batches)) == "");
+// The list of "0F0 0B0" of each coordinate, as a schedule.
+PipelineSchedule written(const std::vector<std::string>& lists) {
+  return {"mine", [lists](const Pipeline&, std::int64_t coordinate) {
+            std::vector<Action> actions;
+            std::istringstream words(lists[static_cast<std::size_t>(coordinate)]);
+            for (std::string word; words >> word;) actions.push_back(action_of(word));
+            return actions;
+          }};
+}
+
+}  // namespace
+
+TEST_CASE("a stage goes forward and backward with each micro-batch once, in ascending order") {
+  with_all([](const PipelineSchedule& schedule, const Pipeline& pipeline) {
+    for (std::int64_t coordinate = 0; coordinate < pipeline.ranks; ++coordinate) {
+      std::map<std::int64_t, std::array<std::int64_t, 3>> next;  // by stage: F, B or I, W
+      for (const Action& action : schedule.list(pipeline, coordinate)) {
+        auto& [forward, backward, weights] = next[action.stage];
+        REQUIRE(action.stage % pipeline.ranks == coordinate);
+        std::int64_t& own = action.kind == Kind::forward            ? forward
+                            : action.kind == Kind::weight_gradients ? weights
+                                                                    : backward;
+        REQUIRE(action.micro_batch == own++);
+        if (action.kind == Kind::backward) ++weights;
+        REQUIRE(backward <= forward);
+        REQUIRE(weights <= backward);
+      }
+      REQUIRE(std::ssize(next) == pipeline.chunks);
+      for (const auto& [stage, counts] : next) {
+        for (const std::int64_t count : counts) REQUIRE(count == pipeline.micro_batches);
       }
     }
+  });
+}
+
+TEST_CASE("no schedule is stuck, whatever the number of stages and micro-batches") {
+  with_all([](const PipelineSchedule& schedule, const Pipeline& pipeline) {
+    Actions actions;
+    REQUIRE_NOTHROW(actions = actions_of(schedule, pipeline));
+    REQUIRE(why_stuck(actions) == "");
+  });
+}
+
+TEST_CASE("a list of actions that cannot be is refused, with the first that is wrong") {
+  const auto check = [](const std::vector<std::string>& lists, const Pipeline& pipeline,
+                        const std::string& message) {
+    CHECK_THROWS_WITH(actions_of(written(lists), pipeline), Catch::Contains(message));
+  };
+  const Pipeline two{2, 1, 2};
+  CHECK_NOTHROW(actions_of(written({"0F0 0F1 0I0 0W0 0B1", "1F0 1B0 1F1 1B1"}), two));
+  check({"0F0 0B0 0F1 0B1", "1F0 1F1 1B0 1B1"}, two,
+        "mine: coordinates wait for ever: coordinate 0 for what 0B0 needs, coordinate 1 for what "
+        "1F1");
+  check({"0F0 0F1 0B0", "1F0 1B0 1F1 1B1"}, two,
+        "coordinate 0 lacks B, or I and W, with stage 0 and micro-batch 1");
+  check({"0F0 0F1 0I0 0I1 0W0", "1F0 1B0 1F1 1B1"}, two, "lacks W with stage 0 and micro-batch 1");
+  check({"0F0 0F1 0B1 0B0", "1F0 1B0 1F1 1B1"}, two,
+        "action 2 of coordinate 0, 0B1: expected micro-batch 0");
+  check({"0F0 0F1 0B0 0B1", "0F0 1B0 1F1 1B1"}, two, "0F0: stage 0 is at coordinate 0");
+  check({"0F0 0F1 0B0 0B1 0F0", "1F0"}, two, "0F0: that is done");
+  check({"2F0", "1F0"}, two, "there are stages 0 to 1");
+  check({"0F2", "1F0"}, two, "there are micro-batches 0 to 1");
+  check({"0F0 0F1 0I0 0I1 0W0 0W1 0B1", ""}, two, "0B1: that is done");
+  for (const char* const text : {"", "F0", "0F", "0X0", "0F-1", "0F0 ", "0FF0"}) {
+    CHECK_THROWS_WITH(action_of(text), Catch::Contains("expected an action, such as 2F0"));
   }
 }
 
-TEST_CASE("stages that wait for each other are told") {
-  const Action f0{Kind::forward, 0}, f1{Kind::forward, 1}, b0{Kind::backward, 0},
-      b1{Kind::backward, 1};
-  CHECK(why_stuck({{f0, b0, f1, b1}, {f0, f1, b0, b1}}) ==
-        "stage 0 waits to go backward with micro-batch 0; stage 1 waits to go forward with "
-        "micro-batch 1");
+// What came out once, and was compared with the figures of the papers.
+TEST_CASE("1f1b fills the pipeline, takes turns and empties it") {
+  const PipelineSchedule schedule = one_forward_one_backward();
+  const Pipeline three{3, 1, 4};
+  CHECK(text_of(schedule, three, 0) == "0F0 0F1 0F2 0B0 0F3 0B1 0B2 0B3");
+  CHECK(text_of(schedule, three, 1) == "1F0 1F1 1B0 1F2 1B1 1F3 1B2 1B3");
+  CHECK(text_of(schedule, three, 2) == "2F0 2B0 2F1 2B1 2F2 2B2 2F3 2B3");
+  CHECK(text_of(gpipe(), {3, 1, 2}, 1) == "1F0 1F1 1B0 1B1");
+  CHECK(text_of(in_turn(), {3, 1, 2}, 1) == "1F0 1B0 1F1 1B1");
+  CHECK(text_of(in_turn(), {2, 2, 1}, 1) == "1F0 3F0 3B0 1B0");
 }
 
-TEST_CASE("1f1b fills the pipeline, takes turns and empties it") {
-  CHECK(text_of(actions_of("1f1b", 3, 0, 4)) == "F0 F1 F2 B0 F3 B1 B2 B3");
-  CHECK(text_of(actions_of("1f1b", 3, 1, 4)) == "F0 F1 B0 F2 B1 F3 B2 B3");
-  CHECK(text_of(actions_of("1f1b", 3, 2, 4)) == "F0 B0 F1 B1 F2 B2 F3 B3");
-  CHECK(text_of(actions_of("gpipe", 3, 1, 2)) == "F0 F1 B0 B1");
-  CHECK(text_of(actions_of("in_turn", 3, 1, 2)) == "F0 B0 F1 B1");
+TEST_CASE("interleaved 1f1b takes a micro-batch round the axis") {
+  const PipelineSchedule schedule = one_forward_one_backward();
+  CHECK(text_of(schedule, {2, 2, 4}, 0) ==
+        "0F0 0F1 2F0 2F1 0F2 2B0 0F3 2B1 2F2 0B0 2F3 0B1 2B2 2B3 0B2 0B3");
+  CHECK(text_of(schedule, {2, 2, 4}, 1) ==
+        "1F0 1F1 3F0 3B0 3F1 3B1 1F2 1B0 1F3 1B1 3F2 3B2 3F3 3B3 1B2 1B3");
+}
+
+TEST_CASE(
+    "a schedule of zero bubbles puts off gradients of weights, the more the later the stage") {
+  CHECK(text_of(zero_bubble(), {3, 1, 4}, 0) == "0F0 0F1 0F2 0I0 0W0 0F3 0I1 0W1 0I2 0W2 0I3 0W3");
+  CHECK(text_of(zero_bubble(), {3, 1, 4}, 2) == "2F0 2I0 2F1 2I1 2F2 2I2 2W0 2F3 2I3 2W1 2W2 2W3");
+  CHECK_THROWS_WITH(actions_of(zero_bubble(), {2, 2, 2}),
+                    Catch::Contains("expected one stage at each coordinate, found chunks: 2"));
 }
 
 TEST_CASE("schedules take the time and hold the micro-batches of their formulas") {
-  for (std::int64_t stages = 1; stages <= 8; ++stages) {
-    for (std::int64_t micro_batches = 1; micro_batches <= 16; ++micro_batches) {
-      INFO(stages << " stages, " << micro_batches << " micro-batches");
-      const std::vector<double> equal(static_cast<std::size_t>(stages), 3.0);
-      const auto duration = [&](std::string_view schedule) {
-        return duration_of(actions_of_all(schedule, stages, micro_batches), equal);
+  for (std::int64_t p = 1; p <= 8; ++p) {
+    for (std::int64_t m = 1; m <= 32; ++m) {
+      INFO(p << " ranks, " << m << " micro-batches");
+      const auto duration = [&](const PipelineSchedule& schedule, std::int64_t chunks) {
+        // A rank takes 12 seconds for a micro-batch.
+        const std::vector<double> equal(static_cast<std::size_t>(p * chunks),
+                                        12 / static_cast<double>(chunks));
+        return duration_of(actions_of(schedule, {p, chunks, m}), equal);
       };
-      const auto ideal = static_cast<double>(3 * micro_batches);
-      const auto bubble = static_cast<double>(3 * (stages - 1));
-      CHECK(duration("gpipe") == ideal + bubble);
-      CHECK(duration("1f1b") == ideal + bubble);
-      CHECK(duration("in_turn") == ideal * static_cast<double>(stages));
-      for (std::int64_t stage = 0; stage < stages; ++stage) {
-        const auto held = [&](std::string_view schedule) {
-          return most_held(actions_of(schedule, stages, stage, micro_batches));
+      const auto ideal = static_cast<double>(12 * m);
+      const auto bubble = static_cast<double>(12 * (p - 1));
+      CHECK(duration(gpipe(), 1) == ideal + bubble);
+      CHECK(duration(one_forward_one_backward(), 1) == ideal + bubble);
+      CHECK(duration(in_turn(), 1) == ideal * static_cast<double>(p));
+      CHECK(duration(in_turn(), 2) == ideal * static_cast<double>(p));
+      if (m >= 2 * p) CHECK(duration(zero_bubble(), 1) == Approx(ideal + bubble / 3));
+      for (const std::int64_t v : {2, 3, 4}) {
+        if (m % p != 0) continue;
+        CHECK(duration(one_forward_one_backward(), v) ==
+              Approx(ideal + bubble / static_cast<double>(v)));
+      }
+      for (std::int64_t i = 0; i < p; ++i) {
+        const auto held = [&](const PipelineSchedule& schedule, std::int64_t chunks) {
+          return most_held(schedule.list({p, chunks, m}, i));
         };
-        CHECK(held("gpipe") == micro_batches);
-        CHECK(held("1f1b") == std::min(stages - stage, micro_batches));
-        CHECK(held("in_turn") == 1);
+        CHECK(held(gpipe(), 1) == m);
+        CHECK(held(one_forward_one_backward(), 1) == std::min(p - i, m));
+        CHECK(held(zero_bubble(), 1) == std::min(p, m));
+        CHECK(held(in_turn(), 1) == 1);
+        CHECK(held(one_forward_one_backward(), 2) <= std::min(2 * p + p - 1, 2 * m));
       }
     }
   }
@@ -145,12 +240,23 @@ TEST_CASE("schedules take the time and hold the micro-batches of their formulas"
 
 TEST_CASE("the longest stage decides how long a pipeline takes") {
   // Behind its two forwards and two backwards come a forward and a backward of the other.
-  CHECK(duration_of(actions_of_all("1f1b", 2, 2), {3, 6}) == 1 + 2 * 6 + 2);
+  CHECK(duration_of(actions_of(one_forward_one_backward(), {2, 1, 2}), {3, 6}) == 1 + 2 * 6 + 2);
+  CHECK(duration_of({{{Kind::backward, 0, 0}}}, {1}) < 0);
 }
 
-TEST_CASE("a schedule that is not there is told, with the nearest") {
-  CHECK_THROWS_WITH(actions_of("1f2b", 2, 0, 2),
-                    Catch::Contains("\"1f2b\"") && Catch::Contains("did you mean \"1f1b\"?"));
+TEST_CASE("a file lists the actions of each coordinate") {
+  const std::filesystem::path file = "actions.csv";
+  const auto write = [&](const std::string& text) { std::ofstream(file) << text; };
+  write("0F0, 0F1,,0I0,0W0 ,0B1\r\n1F0,1B0,1F1,1B1\n");
+  CHECK(text_of(listed_actions(file), {2, 1, 2}, 0) == "0F0 0F1 0I0 0W0 0B1");
+  CHECK(text_of(listed_actions(file), {2, 1, 2}, 1) == "1F0 1B0 1F1 1B1");
+  CHECK_THROWS_WITH(actions_of(listed_actions(file), {3, 1, 2}),
+                    Catch::Contains("is for 2 coordinates, the axis has 3"));
+  write("0F0\n1F0,1X0\n");
+  CHECK_THROWS_WITH(listed_actions(file), Catch::Contains("actions.csv:2: expected an action") &&
+                                              Catch::Contains("found \"1X0\""));
+  std::filesystem::remove(file);
+  CHECK_THROWS_WITH(listed_actions(file), Catch::Contains("actions.csv cannot be read"));
 }
 
 }  // namespace meshwork::schedule_test

@@ -70,6 +70,20 @@ TEST_CASE("a profile tells of every layer, every part, and every step that count
   CHECK_FALSE(has(text, "nan"));
 }
 
+TEST_CASE("of a pipeline a profile compares the step with its schedule, and tells no waiting") {
+  DeviceMesh mesh({{"stage", -1}, {"data", 1}});
+  const Distribution stages =
+      DataParallel(mesh, {.places = {{"hidden", {{"stage", 0}}}, {"last", {{"stage", 1}}}},
+                          .stages = {.axis = "stage"}});
+  const std::string text = fitted(mesh, 50, true, stages).first;
+  INFO(text);
+  if (mesh.rank() != 0) return;
+  CHECK(has(text, "pipeline over stage, 1f1b: kernels in the order of the schedule would take") ==
+        (mesh.shape().rank_count() > 1));
+  CHECK(has(text, "of it waiting") == (mesh.shape().rank_count() == 1));
+  CHECK_FALSE(has(text, "nan"));
+}
+
 TEST_CASE("a run that is shorter than what does not count says so") {
   DeviceMesh mesh({{"data", -1}});
   const std::string text = fitted(mesh, StepProfile::warm_up / 2, true).first;
