@@ -148,8 +148,13 @@ TEST_CASE("a network drawn at random trains on a mesh drawn at random as on one 
     try {
       found = train(run.on_mesh, mesh);
     } catch (const Error& error) {
-      // A normalization that is called at several places has statistics at each of them.
-      if (std::string(error.what()).find("place them together") == std::string::npos) throw;
+      // A normalization that is called at several places has statistics at each of them. What a layer
+      // gives that is called again may go back to it.
+      const std::string why = error.what();
+      if (why.find("place them together") == std::string::npos &&
+          why.find("of a pipeline go") == std::string::npos) {
+        throw;
+      }
     }
     if (found && world.rank() == 0) {
       DeviceMesh self = alone();

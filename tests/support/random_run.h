@@ -144,17 +144,32 @@ inline RandomRun random_run(
   }
   std::string places;
   constexpr std::string_view output = "/output";
+  // A pipeline, half of the time: then no layer is before those that it reads.
+  const bool staged = parts > 1 && places_draws.one_in(2);
+  const auto schedule =
+      places_draws.of<std::string>({"1f1b", "1f1b", "gpipe", "zero_bubble", "in_turn"});
+  const std::int64_t chunks = schedule == "zero_bubble" ? 1 : places_draws.from(1, 3);
+  std::int64_t stage = 0;
   for (const auto& [path, dimensions] : paths(run)) {
     if (parts == 1 || !path.ends_with(output)) continue;
     // One at least, or the axis would be one that splits batches.
     if (!places.empty() && places_draws.one_in(3)) continue;
+    const std::string layer = path.substr(0, path.size() - output.size());
+    if (staged) {
+      stage = std::min(stage + places_draws.from(0, 2), parts * chunks - 1);
+      places += fmt::format("  {}: {{part: {}}}\n", layer, stage);
+      continue;
+    }
     const std::int64_t first = places_draws.from(0, parts - 1);
     const std::int64_t last = places_draws.one_in(4) ? places_draws.from(first, parts - 1) : first;
-    places += fmt::format("  {}: {{part: [{}, {}]}}\n", path.substr(0, path.size() - output.size()),
-                          first, last);
+    places += fmt::format("  {}: {{part: [{}, {}]}}\n", layer, first, last);
   }
   if (!places.empty()) {
     spread += "place:\n" + places;
+    if (staged) {
+      spread +=
+          fmt::format("pipeline: {{axis: part, schedule: {}, chunks: {}}}\n", schedule, chunks);
+    }
   }
   if (!layouts.empty()) {
     spread += "layout:\n" + layouts;

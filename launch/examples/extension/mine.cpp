@@ -1,4 +1,5 @@
-// What the library has: a layer, an optimizer, a loss, a data source and a role, a page each.
+// What the library has: a layer, an optimizer, a loss, a data source, a role and a schedule of
+// pipelines, a page each.
 #include <meshwork/extension.h>
 
 namespace mine {
@@ -8,6 +9,7 @@ void add_oscillator(meshwork::Catalog& catalog);
 void add_pinball(meshwork::Catalog& catalog);
 void add_sign_momentum(meshwork::Catalog& catalog);
 void add_swish(meshwork::Catalog& catalog);
+void add_windowed_gpipe(meshwork::Catalog& catalog);
 
 }  // namespace mine
 
@@ -17,4 +19,5 @@ MESHWORK_EXTENSION(catalog) {
   mine::add_pinball(catalog);
   mine::add_sign_momentum(catalog);
   mine::add_swish(catalog);
+  mine::add_windowed_gpipe(catalog);
 }
