@@ -35,8 +35,6 @@
 #include "runtime/graph/plan_report.h"
 #include "runtime/train/blueprint.h"
 #include "runtime/train/callbacks/callback.h"
-#include "runtime/train/engine/engine.h"
-#include "runtime/train/engine/resident_data.h"
 #include "runtime/train/loop/epoch_evaluator.h"
 #include "runtime/train/loop/stop_request.h"
 #include "runtime/train/reporting/history.h"
@@ -44,6 +42,9 @@
 #include "runtime/train/state/weights.h"
 
 namespace meshwork {
+
+/// Which sets of samples are kept on the device.
+enum class DataOnDevice : std::uint8_t { automatic, never };
 
 struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends
