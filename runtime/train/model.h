@@ -54,8 +54,9 @@ struct FitOptions {
   /// on all other ranks.
   std::shared_ptr<EpochEvaluator> evaluator = {};
   bool evaluates_elsewhere = false;
-  Rpc* rpc = nullptr;           // for callbacks; it outlives the run; null: there is none
-  double validation_split = 0;  // or: the last part of the training data
+  Rpc* rpc = nullptr;              // for callbacks; it outlives the run; null: there is none
+  const RoleMap* roles = nullptr;  // of its ranks; likewise
+  double validation_split = 0;     // or: the last part of the training data
   std::optional<std::int64_t> validation_batch_size;  // none: batch_size
   /// In training the loss of a row is multiplied by the weight of its class, and by that of its
   /// sample where samples have weights (FieldRole::weight).

@@ -16,6 +16,7 @@
 #include "runtime/train/callbacks/callback.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/roles/role.h"
+#include "runtime/train/roles/role_map.h"
 
 namespace mine {
 
@@ -56,8 +57,8 @@ class PostToBoard final : public Callback {
   void on_epoch_end(Training& training) override {
     Rpc* const rpc = training.rpc();
     if (rpc == nullptr || !training.is_root()) return;
-    // The board is the last rank of the job. Nobody waits for its answer.
-    static_cast<void>(rpc->call(rpc->size() - 1, "post", training.logs().at("loss")));
+    const int board = training.roles()->ranks_of("board").front();
+    static_cast<void>(rpc->call(board, "post", training.logs().at("loss")));  // nobody waits for it
   }
 };
 

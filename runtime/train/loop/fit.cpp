@@ -72,6 +72,7 @@ class Fitting {
                           "validation data", options_.stop_request, data_on_device());
     }
     run_.calls = options_.rpc;
+    run_.role_map = options_.roles;
     run_.at.first_epoch = options_.initial_epoch;
     run_.at.epochs = options_.epochs;
     run_.at.iteration = model.iteration;
