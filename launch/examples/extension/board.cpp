@@ -1,7 +1,7 @@
 // Board: a role, for a rank that does not train, and a callback that calls it. Each epoch the ranks that
 // train post their loss, and go on; at the end the board says which was the least.
 //
-//     mpirun -n 3 meshwork train mine.yaml --set "roles={train: 2, board: 1}" \
+//     mpirun -n 3 meshwork train mine.yaml --set "roles={train: 2, board: 1}"
 //       --set "fit.callbacks=[PostToBoard]"
 //
 // What such a rank does is up to its functions: keep weights that others fetch, run an environment
