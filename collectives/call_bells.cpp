@@ -156,7 +156,29 @@ void CallBells::sleep(std::uint32_t rings, double seconds) const noexcept {
 bool CallBells::is_gone(int rank) const {
   const Place& place = *places_[static_cast<std::size_t>(rank)];
   if (rank == own_rank_ || place.node_rank < 0) return false;
-  return !memory_->is_mapped_by(place.node_rank);
+  return word_of(place.bell->departure).load() != Departure::none ||
+         !memory_->is_mapped_by(place.node_rank);
+}
+
+void CallBells::leave() noexcept {
+  std::uint32_t none = Departure::none;
+  word_of(own_->departure).compare_exchange_strong(none, Departure::in_order);
+}
+
+void CallBells::leave_for(int culprit) noexcept {
+  std::uint32_t none = Departure::none;
+  word_of(own_->departure)
+      .compare_exchange_strong(none,
+                               Departure::for_a_culprit + static_cast<std::uint32_t>(culprit));
+}
+
+int CallBells::culprit_of(int rank) const {
+  const Place& place = *places_[static_cast<std::size_t>(rank)];
+  const std::uint32_t departure =
+      place.bell == nullptr ? Departure::none : word_of(place.bell->departure).load();
+  if (departure == Departure::none) return rank;
+  return departure == Departure::in_order ? -1
+                                          : static_cast<int>(departure - Departure::for_a_culprit);
 }
 
 void CallBells::hear() {

@@ -56,14 +56,27 @@ class CallBells {
   /// Returns when this rank was rung since `rings` was read, after `seconds`, or for no reason.
   void sleep(std::uint32_t rings, double seconds) const noexcept;
 
-  /// Whether the process of `rank` has ended, or has let go of its bells. Known of this rank's node
-  /// only: false for all others. Costs a system call.
+  /// Whether the process of `rank` has ended, or it has left or let go of its bells. Known of this
+  /// rank's node only: false for all others. Costs a system call.
   [[nodiscard]] bool is_gone(int rank) const;
+  /// This rank leaves, since nobody needs it any more.
+  void leave() noexcept;
+  /// It leaves on account of `culprit`: of itself, or of a rank that it waited for in vain. The first
+  /// time that it leaves counts.
+  void leave_for(int culprit) noexcept;
+  /// On account of whom `rank`, which is gone, has left: of itself if it has died; -1: nobody needed
+  /// it any more.
+  [[nodiscard]] int culprit_of(int rank) const;
 
  private:
+  /// How a rank has left: not, in order, or `for_a_culprit` and the culprit's number.
+  struct Departure {
+    static constexpr std::uint32_t none = 0, in_order = 1, for_a_culprit = 2;
+  };
   struct Bell {
     std::uint32_t rings;
     std::uint32_t listens;
+    std::uint32_t departure;
   };
   /// Where a rank is rung.
   struct Place {

@@ -22,6 +22,7 @@
 #include "collectives/mpi_reductions.h"
 #include "collectives/nodes.h"
 #include "collectives/text_list.h"
+#include "collectives/thread_trace.h"
 #include "collectives/thread_without_signals.h"
 
 namespace meshwork {
@@ -182,7 +183,14 @@ class CallService : public std::enable_shared_from_this<CallService> {
   void lead(std::int64_t me);
   void stop_threads(bool unwinds);
 
-  [[nodiscard]] int name_of(int rank) const { return job_ranks_[static_cast<std::size_t>(rank)]; }
+  void notice_gone();
+
+  [[nodiscard]] std::string name_of(int rank) const {
+    const auto index = static_cast<std::size_t>(rank);
+    const std::string number = std::to_string(job_ranks_[index]);
+    if (index >= options_.titles.size()) return number;
+    return fmt::format("{} ({})", number, options_.titles[index]);
+  }
 
   const CallsOptions options_;
   const std::vector<int> job_ranks_;
@@ -198,6 +206,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
   Clock::time_point ring_at_;
 
   const int rank_, size_;
+  std::atomic<int> culprit_{rank_};  // on account of whom this rank leaves the others
   std::atomic<std::int64_t> looks_{0};
   std::atomic<bool> under_way_{false};  // in `messages_`, after the last look
   std::atomic<bool> all_have_come_{false};
@@ -338,6 +347,7 @@ bool CallService::await_call(CallState& state, double seconds) {
   until = std::min(until, state.deadline);
   const auto check = [&] {
     if (!bells_.is_gone(state.callee)) return;
+    culprit_ = state.callee;
     const std::scoped_lock lock(mutex_);
     end_with(state, std::make_exception_ptr(RanksParted(fmt::format(
                         "rank {} has died or left, and rank {} waits for its answer to \"{}\"",
@@ -468,7 +478,7 @@ void CallService::deliver(CallMessage message) {
   }
   if (state->is_done) return;
   const auto error_of = [&](auto made) { state->error = std::make_exception_ptr(std::move(made)); };
-  const int callee = name_of(state->callee);
+  const std::string callee = name_of(state->callee);
   if (!message.lost.empty()) {
     error_of(CallFailed(
         fmt::format("the answer of rank {} to \"{}\": {}", callee, state->name, message.lost)));
@@ -621,8 +631,14 @@ bool CallService::wait(const Ready& ready, Clock::time_point until,
       pauses.pause();
       continue;
     }
-    if (!activity && options_.trace != nullptr && std::this_thread::get_id() == owner_) {
-      activity.emplace(TracePoint(options_.trace, doing()));
+    if (!activity) {
+      CollectiveTrace* trace = options_.trace;
+      if (trace == nullptr) {
+        trace = ThreadTrace::current();
+      } else if (std::this_thread::get_id() != owner_) {
+        trace = nullptr;
+      }
+      activity.emplace(trace != nullptr ? TracePoint(trace, doing()) : TracePoint());
     }
     const Clock::time_point limit = std::min(until, now + between_checks);
     if (has_threads_) {
@@ -933,7 +949,21 @@ void CallService::abandon() {
     ends_ = true;  // before it is broken: the leader takes that for a failure of MPI otherwise
     end_all("the calls between ranks have ended");
   }
+  bells_.leave_for(culprit_);
   stop_threads(true);
+}
+
+/// A rank that is gone and has not closed will never come to the end.
+void CallService::notice_gone() {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!bells_.is_gone(rank)) continue;
+    const int culprit = bells_.culprit_of(rank);
+    if (culprit < 0) continue;
+    culprit_ = culprit;
+    throw RanksParted(
+        fmt::format("rank {} has died or left, and rank {} waits for it at the end of calls",
+                    name_of(culprit), name_of(rank_)));
+  }
 }
 
 void CallService::close() {
@@ -944,8 +974,13 @@ void CallService::close() {
   }
   const TracedCollective inside(TracePoint(options_.trace, "the end of calls between ranks"));
   const Clock::time_point start = Clock::now();
+  Clock::time_point noticed = start;
   wake_leader();
   const auto check = [&] {
+    if (const Clock::time_point now = Clock::now(); now - noticed > between_checks) {
+      noticed = now;
+      notice_gone();
+    }
     std::unique_lock lock(mutex_);
     const auto longest = std::ranges::min_element(
         running_, {}, [](const RunningFunction& one) { return std::pair(one.waits, one.since); });
@@ -975,6 +1010,7 @@ void CallService::close() {
     check_mpi(MPI_Ibarrier(messages_.native(), &end_), "MPI_Ibarrier at the end of calls");
   }
   until([this] { return is_broken_ || all_have_come_; });
+  bells_.leave();
   stop_threads(false);
   const std::scoped_lock role(role_);
   messages_.finish();

@@ -20,8 +20,8 @@
 //   - A call ends once: with the answer, with the error of the far function, after its time limit, or
 //     because the callee is gone. A late answer is dropped.
 //   - A caller notices that the callee is gone while it waits in `get` or `wait_for`, on the same node.
-//     Between nodes, the time limit or the launcher ends the call. `close` notices no such rank: it
-//     waits for all of them.
+//     `close`, which waits for all ranks, notices any that has gone without closing. Between nodes, the
+//     time limit or the launcher ends the wait.
 //   - No request is lost or run twice. A rank that has not opened yet keeps requests until it does. One
 //     exception: a function that calls others takes their answers before it returns. The service may
 //     end before a request whose answer such a function dropped.
@@ -101,9 +101,12 @@ struct CallsOptions {
   /// How long `close` waits for one function that still runs here, in seconds. While the function
   /// waits for an answer, that does not count.
   double closing_seconds = 30;
-  /// Of the thread that makes the service: while it waits for an answer, this says for which. May be
-  /// null.
+  /// Of the thread that makes the service: while it waits for an answer, this says for which, and the
+  /// end of the service is a collective of it. Null: a thread that waits writes to the trace of its
+  /// watchdog, where it has one.
   CollectiveTrace* trace = nullptr;
+  /// What each rank is called in messages, behind its number: "rank 2 (board)". Empty: nothing.
+  std::vector<std::string> titles = {};
 };
 
 struct CallOptions {
@@ -171,7 +174,8 @@ class Calls {
   void progress();
 
   /// Ends the service: waits until all requests of all ranks are answered. Every rank calls it. Ends
-  /// the job if one function here runs on for `closing_seconds`.
+  /// the job if one function here runs on for `closing_seconds`. Throws `RanksParted` with the number
+  /// of a rank of this node that is gone and has not closed.
   void close();
 
   /// Whether threads bring calls on.

@@ -30,6 +30,7 @@
 #include <memory>
 
 #include "collectives/communicator.h"
+#include "collectives/thread_trace.h"
 #include "collectives/trace.h"
 
 namespace meshwork {
@@ -51,7 +52,8 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// What this rank writes. It is there whether or not anybody watches.
+  /// What this rank writes. It is there whether or not anybody watches. Waits of the thread that made
+  /// the watchdog find it by themselves (thread_trace.h).
   [[nodiscard]] CollectiveTrace& trace() { return trace_; }
   /// Nobody watches any more.
   void stop();
@@ -63,6 +65,7 @@ class Watchdog {
 
   CollectiveTrace trace_;
   CollectiveTrace beside_;
+  ThreadTrace of_thread_{trace_};
   std::unique_ptr<Watcher> watcher_;  // reads the traces, so it goes first
 };
 

@@ -24,6 +24,7 @@
 #include "runtime/data/source.h"
 #include "runtime/data/synthetic.h"
 #include "runtime/data/views.h"
+#include "runtime/device/list_devices.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/plan_report.h"
 #include "runtime/mesh/device_mesh.h"

@@ -12,6 +12,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
+#include "collectives/watchdog.h"
 #include "launch/commands.h"
 #include "launch/session.h"
 #include "runtime/config/load.h"
@@ -77,6 +78,7 @@ void add_checkpoint_overrides(CommandLine& line) {
 // What ranks that do not train do for those that do.
 struct Helpers {
   Rpc* rpc = nullptr;  // between all ranks; null: all train
+  const RoleMap* roles = nullptr;
   bool evaluate = false;
   std::shared_ptr<EpochEvaluator> evaluator;  // on the root, if they evaluate
   // The training data as they feed them; null: they do not.
@@ -104,7 +106,9 @@ static int train_here(Runtime& runtime, const CommandLine& given, const Helpers&
           line.config);
     }
     data = session->open_training();
-    if (helpers.feed && data.training) data.training = helpers.feed(data.training);
+    if (helpers.feed && data.training) {
+      together(runtime.world(), [&] { data.training = helpers.feed(data.training); });
+    }
     session->examine(data.training, DataPart::train, Mode::train, data.validation.get());
     if (data.validation) {
       session->examine(data.validation, DataPart::validation, Mode::evaluate);
@@ -137,6 +141,7 @@ static int train_here(Runtime& runtime, const CommandLine& given, const Helpers&
     options.validation = helpers.evaluate ? nullptr : data.validation;
     options.evaluates_elsewhere = helpers.evaluate;
     options.rpc = helpers.rpc;
+    options.roles = helpers.roles;
     options.evaluator = helpers.evaluator;
     options.validation_split = 0;  // done already
     const std::string summary = session->summary(data);
@@ -188,20 +193,20 @@ static int train_here(Runtime& runtime, const CommandLine& given, const Helpers&
 namespace {
 
 // What the roles of a run do for the ranks of `part`, which train.
-Helpers helpers_of(const std::vector<RoleRanks>& roles, Runtime& part, Rpc& rpc, double seconds) {
-  Helpers helpers{.rpc = &rpc};
-  for (const RoleRanks& role : roles) {
-    if (role.class_name == evaluating_role) {
-      helpers.evaluate = true;
-      if (part.is_root()) {
-        helpers.evaluator = evaluator_at(rpc, static_cast<int>(role.first), seconds);
-      }
-    } else if (role.class_name == feeding_role) {
-      const int feeder = static_cast<int>(role.first + part.rank() % role.count);
-      helpers.feed = [&rpc, feeder, seconds](std::shared_ptr<const Source> source) {
-        return fed_by(rpc, feeder, seconds, std::move(source));
-      };
+Helpers helpers_of(const RoleMap& roles, Runtime& part, Rpc& rpc, double seconds) {
+  Helpers helpers{.rpc = &rpc, .roles = &roles};
+  if (roles.has(evaluating_role)) {
+    helpers.evaluate = true;
+    if (part.is_root()) {
+      helpers.evaluator = evaluator_at(rpc, roles.ranks_of(evaluating_role).front(), seconds);
     }
+  }
+  if (roles.has(feeding_role)) {
+    const std::vector<int> feeders = roles.ranks_of(feeding_role);
+    const int feeder = feeders[static_cast<std::size_t>(part.rank()) % feeders.size()];
+    helpers.feed = [&rpc, feeder, seconds](std::shared_ptr<const Source> source) {
+      return fed_by(rpc, feeder, seconds, std::move(source));
+    };
   }
   return helpers;
 }
@@ -212,18 +217,28 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
   const auto own = std::find_if(roles.begin(), roles.end(), [&](const RoleRanks& role) {
     return runtime.rank() >= role.first && runtime.rank() < role.first + role.count;
   });
-  Rpc rpc(runtime.world());
+  const RoleMap map = map_of(roles);
+  const double seconds = config.options().watchdog_seconds;
+  RpcOptions options{.seconds = seconds};
+  for (int rank = 0; rank < map.size(); ++rank) options.titles.push_back(map.role_of(rank));
+  Rpc rpc(runtime.world(), options);
   int status = 0;
   Runtime part(runtime,
                runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
   if (own->role != nullptr) {
-    (void)part.stop_request();  // those who train decide
-    play(*own, config, part.world(), rpc);
+    play(*own, map, config, part.world(), rpc, &part.stop_request());
   } else {
+    std::optional<RolesAtWork> at_work;
+    if (part.is_root()) {
+      at_work.emplace(map, rpc, [&part](int reason) { part.ask_to_stop(reason); });
+    }
     rpc.open();
-    status =
-        train_here(part, line, helpers_of(roles, part, rpc, config.options().watchdog_seconds));
-    if (part.is_root()) end_roles(roles, rpc);
+    status = train_here(part, line, helpers_of(map, part, rpc, seconds));
+    try {
+      if (at_work) at_work->end(seconds);
+    } catch (const Error& error) {
+      abort_job(hang_status, error.what());
+    }
     rpc.close();
   }
   int common = status;

@@ -1,6 +1,6 @@
 # What `cmake --install` puts where:
 #   lib        the library, one more for each of MESHWORK_LEVELS, and what find_package and pkg-config look for
-#   include    the headers, under meshwork/ with the folders of the source tree
+#   include    the public headers (launch/public_headers.txt), under meshwork/ with the folders of the source tree
 #   bin        the program and the scripts that start it
 #   share/doc  READMEs, configurations and examples, in the folders of the source tree
 #   share      manual pages and completion for bash and zsh, which the program itself prints
@@ -24,8 +24,16 @@ install(TARGETS meshwork-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(PROGRAMS launch/meshwork-mpirun launch/meshwork.sbatch
   DESTINATION ${CMAKE_INSTALL_BINDIR})
 
-install(DIRECTORY collectives runtime layers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork
-  FILES_MATCHING PATTERN "*.h" PATTERN "runtime/device/cuda" EXCLUDE PATTERN "collectives/nccl" EXCLUDE)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS launch/public_headers.txt)
+file(STRINGS launch/public_headers.txt public_headers REGEX "^[^#]")
+foreach(header ${public_headers})
+  file(GLOB headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${header})
+  if(NOT headers)
+    message(FATAL_ERROR "launch/public_headers.txt: there is no ${header}")
+  endif()
+  get_filename_component(folder ${header} DIRECTORY)
+  install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork/${folder})
+endforeach()
 install(DIRECTORY ${PROJECT_BINARY_DIR}/include/meshwork DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(documents "")
@@ -36,7 +44,7 @@ file(GLOB_RECURSE documents CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${d
   configs/*.yaml configs/*.py launch/examples/*.cpp)
 file(GLOB extension CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} launch/examples/extension/*.*)
 list(APPEND documents ${extension})
-foreach(document README.md ${documents})
+foreach(document README.md launch/public_headers.txt ${documents})
   get_filename_component(folder ${document} DIRECTORY)
   install(FILES ${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
 endforeach()

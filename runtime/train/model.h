@@ -35,8 +35,6 @@
 #include "runtime/graph/plan_report.h"
 #include "runtime/train/blueprint.h"
 #include "runtime/train/callbacks/callback.h"
-#include "runtime/train/engine/engine.h"
-#include "runtime/train/engine/resident_data.h"
 #include "runtime/train/loop/epoch_evaluator.h"
 #include "runtime/train/loop/stop_request.h"
 #include "runtime/train/reporting/history.h"
@@ -44,6 +42,9 @@
 #include "runtime/train/state/weights.h"
 
 namespace meshwork {
+
+/// Which sets of samples are kept on the device.
+enum class DataOnDevice : std::uint8_t { automatic, never };
 
 struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends
@@ -53,8 +54,9 @@ struct FitOptions {
   /// on all other ranks.
   std::shared_ptr<EpochEvaluator> evaluator = {};
   bool evaluates_elsewhere = false;
-  Rpc* rpc = nullptr;           // for callbacks; it outlives the run; null: there is none
-  double validation_split = 0;  // or: the last part of the training data
+  Rpc* rpc = nullptr;              // for callbacks; it outlives the run; null: there is none
+  const RoleMap* roles = nullptr;  // of its ranks; likewise
+  double validation_split = 0;     // or: the last part of the training data
   std::optional<std::int64_t> validation_batch_size;  // none: batch_size
   /// In training the loss of a row is multiplied by the weight of its class, and by that of its
   /// sample where samples have weights (FieldRole::weight).

@@ -26,6 +26,7 @@
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/loop/between_steps.h"
+#include "runtime/train/roles/evaluate.h"
 #include "runtime/train/state/adapt.h"
 
 namespace meshwork {
@@ -887,6 +888,12 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
       mode, plan.mesh.rank_count(), rank,
       mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{},
       std::ssize(plan.graph->variables), reduced_values(adapted_layers(*graph_)));
+  const bool evaluates_elsewhere = std::ranges::any_of(
+      roles_.entries, [](const RoleRanks& role) { return role.class_name == evaluating_role; });
+  if (mode == Mode::train && evaluates_elsewhere) {
+    const auto weights = weights_for_evaluators(plan, rank, fit_.validation_freq);
+    report.between_steps.insert(report.between_steps.end(), weights.begin(), weights.end());
+  }
   return report;
 }
 

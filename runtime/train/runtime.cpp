@@ -63,7 +63,7 @@ std::string one_message(const std::vector<std::string>& causes,
 }
 
 // In the handler of the signals.
-void ask_to_stop(void* request, int number) {
+void hear_signal(void* request, int number) {
   static_cast<StopRequest*>(request)->ask(number);
 }
 
@@ -116,7 +116,7 @@ void Runtime::run(const std::function<void()>& body) {
 
 const StopRequest& Runtime::stop_request() {
   if (!signals_ && !hosted_) {
-    signals_.emplace(ask_to_stop, &stop_request_);
+    signals_.emplace(hear_signal, &stop_request_);
   }
   return stop_request_;
 }

@@ -69,6 +69,8 @@ class Runtime {
   /// Asked by SIGUSR1, SIGTERM and SIGINT, with the signal's number as the reason. The first call
   /// takes these signals for the life of the runtime.
   [[nodiscard]] const StopRequest& stop_request();
+  /// Asks there, for a reason above 0, as if its signal had come. From any thread.
+  void ask_to_stop(int reason) noexcept { stop_request_.ask(reason); }
   /// The largest of the reasons `own` for which the ranks have been asked to stop, the same on all;
   /// 0 for none. Collective over the job.
   [[nodiscard]] int agreed_stop(int own);

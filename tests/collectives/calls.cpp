@@ -547,6 +547,26 @@ TEST_CASE("in a hosted job, who waits for an answer leaves when another rank fai
   CHECK_FALSE(hosted.is_broken());
 }
 
+TEST_CASE("who waits at the end is told which rank has left, and calls it by its title") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  const bool threads = GENERATE(true, false);
+  const bool is_last = world.rank() == world.size() - 1;
+  std::vector<std::string> titles(static_cast<std::size_t>(world.size()), "train");
+  titles.back() = "board";
+  const auto body = [&] {
+    Calls calls(world, {.threads = threads, .titles = titles});
+    if (is_last) fail("no such file");
+    calls.close();
+  };
+  CHECK_THROWS_WITH(
+      body(), is_last
+                  ? "no such file"
+                  : fmt::format("rank {} (board) has died or left, and rank {} (train) waits for "
+                                "it at the end of calls",
+                                world.size() - 1, world.rank()));
+}
+
 TEST_CASE("memory of blocks is used again while calls are under way, and given back") {
   const auto memory = std::make_shared<CallMemory>();
   std::shared_ptr<std::byte> first = memory->allocate(1 << 20);

@@ -25,10 +25,12 @@ void run(std::string way) {
   const Communicator world = Communicator::world();
   const auto transport = make_transport("mpi");
   transport->prepare(world);
-  const bool is_watched = way == "watched" || way == "absent";
+  const bool is_watched = way.starts_with("watched") || way == "absent";
   Watchdog watchdog(world, {.seconds = is_watched ? 0.5 : 0});
   CollectiveTrace& trace = watchdog.trace();
-  Calls calls(world, {.threads = !polls, .closing_seconds = 0.5, .trace = &trace});
+  Calls calls(world, {.threads = !polls,
+                      .closing_seconds = 0.5,
+                      .trace = way == "watched_unasked" ? nullptr : &trace});
   const int last = world.size() - 1;
   calls.define("die", [](int, CallPayload) -> CallPayload {
     std::raise(SIGKILL);
@@ -57,7 +59,13 @@ void run(std::string way) {
     Answer answer = calls.call(last, "hang", {});
     calls.close();
   }
-  if (way == "watched") {
+  if (way == "died_at_the_end") {
+    std::signal(SIGTERM, SIG_IGN);
+    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+    if (world.rank() == last) std::raise(SIGKILL);
+    calls.close();
+  }
+  if (way.starts_with("watched")) {
     if (world.rank() == 0) static_cast<void>(calls.call(last, "hang", {}).get());
     const TracedCollective inside(&trace, trace.label("gradients of d1"));
     double value = 1;

@@ -1,20 +1,25 @@
 """Ranks that do not train: the numbers of training are those of a run without them.
 
-    roles.py MESHWORK LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2, which then train
+    roles.py MESHWORK EXTENSION LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2, which then train
+
+EXTENSION is stuck_roles.cpp, compiled, or "none".
 
 Losses have the same digits. What evaluators find differs from fit's own validation by rounding alone.
 A run that is cut off and goes on has the log of one that was not.
 """
 import csv
+import glob
 import json
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 
-meshwork, launcher = sys.argv[1], sys.argv[2:]
+meshwork, extension, launcher = sys.argv[1], sys.argv[2], sys.argv[3:]
 trainers = int(launcher[2])
 
 CONFIGURATION = """
@@ -185,4 +190,66 @@ expect(said, r'there is no "train" among the roles')
 for progress in ("polls", "none"):
     said = run(1, status=2, environment={"MESHWORK_PROGRESS": progress})
     expect(said, r"roles: ranks that do not train answer in threads .* needs an MPI with MPI_THREAD_M")
+
+# A role that does not end ends the job, in a time that its user can set, and is named.
+if extension != "none":
+    for role, failing in (("deaf", "it answers no calls"), ("endless", "its role has not returned")):
+        said = run(1, f"extensions=[{extension}]", "watchdog_seconds=4", status=3, roles=role + ": {}")
+        expect(said, rf"roles: rank {trainers} \({role}\) has not ended 4 s after training: {failing}")
+
+
+def process_of(rank):
+    """The process of a rank of the job that runs in this folder."""
+    for folder in glob.glob("/proc/[0-9]*"):
+        try:
+            if os.readlink(folder + "/cwd") != os.getcwd():
+                continue
+            variables = pathlib.Path(folder + "/environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if f"OMPI_COMM_WORLD_RANK={rank}".encode() in variables or f"PMI_RANK={rank}".encode() in variables:
+            return int(folder.split("/")[2])
+    return None
+
+
+# A signal that only the last rank gets, which does not train.
+for role in ("evaluate", "feed"):
+    for number, status in ((signal.SIGUSR1, 75), (signal.SIGTERM, 75), (signal.SIGINT, 130)):
+        pathlib.Path("log.csv").unlink(missing_ok=True)
+        command = [*launcher[:2], str(trainers + 1), *launcher[3:], meshwork, "train", "run.yaml",
+                   "--set", f"roles={{train: -1, {role}: 1}}", "--set", "fit.epochs=1000000"]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+            until = time.monotonic() + 30
+            while time.monotonic() < until:
+                time.sleep(0.05)
+                if pathlib.Path("log.csv").exists() and len(log()) > 1:
+                    break
+            os.kill(process_of(trainers), number)
+            try:
+                said = job.communicate(timeout=30)[1]
+            except subprocess.TimeoutExpired:
+                job.kill()
+                sys.exit(f"{number.name} of the rank with the role {role} does not end the job")
+        if job.returncode != status:
+            sys.exit(f"{number.name} of the rank with the role {role}: status {job.returncode}\n{said}")
+        expect(said, rf"stopped by {number.name} after \d+ updates")
+
+# A feeder whose file is another.
+for folder, line in (("trains", "1,2\n"), ("feeds", "1,2.5\n")):
+    os.makedirs(folder, exist_ok=True)
+    pathlib.Path(folder, "table.csv").write_text("x,y\n" + 40 * line, encoding="utf-8")
+    pathlib.Path(folder, "run.yaml").write_text("""
+data:
+  train: {kind: csv, file: table.csv, features: [x], targets: y}
+  batch_size: 8
+model: {input: [1], layers: [{Dense: {units: 1}}]}
+loss: mse
+""", encoding="utf-8")
+of_rank = [meshwork, "train", "run.yaml", "--set", "roles={train: -1, feed: 1}"]
+ended = subprocess.run([*launcher, "--wdir", "trains", *of_rank, ":", launcher[1], "1", "--wdir", "feeds", *of_rank],
+                       capture_output=True, text=True, check=False, timeout=60)
+if ended.returncode != 2:
+    sys.exit(f"a feeder with another file: status {ended.returncode}\n{ended.stderr}")
+expect(ended.stderr, rf"roles: rank {trainers}, which feeds, has other training data than rank 0, which trains\n"
+       rf"  rank {trainers}: csv; .*table.csv.*\n  rank 0: csv; .*table.csv")
 os.remove("run.yaml")

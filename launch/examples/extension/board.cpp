@@ -1,7 +1,7 @@
 // Board: a role, for a rank that does not train, and a callback that calls it. Each epoch the ranks that
 // train post their loss, and go on; at the end the board says which was the least.
 //
-//     mpirun -n 3 meshwork train mine.yaml --set "roles={train: 2, board: 1}" \
+//     mpirun -n 3 meshwork train mine.yaml --set "roles={train: 2, board: 1}"
 //       --set "fit.callbacks=[PostToBoard]"
 //
 // What such a rank does is up to its functions: keep weights that others fetch, run an environment
@@ -16,6 +16,7 @@
 #include "runtime/train/callbacks/callback.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/roles/role.h"
+#include "runtime/train/roles/role_map.h"
 
 namespace mine {
 
@@ -56,8 +57,8 @@ class PostToBoard final : public Callback {
   void on_epoch_end(Training& training) override {
     Rpc* const rpc = training.rpc();
     if (rpc == nullptr || !training.is_root()) return;
-    // The board is the last rank of the job. Nobody waits for its answer.
-    static_cast<void>(rpc->call(rpc->size() - 1, "post", training.logs().at("loss")));
+    const int board = training.roles()->ranks_of("board").front();
+    static_cast<void>(rpc->call(board, "post", training.logs().at("loss")));  // nobody waits for it
   }
 };
 

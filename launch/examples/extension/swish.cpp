@@ -10,8 +10,10 @@
 #include "layers/layer_of.h"
 #include "runtime/device/cpu/body_loops.h"
 #include "runtime/device/kernels/products.h"
+#include "runtime/device/launched_kernels.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "swish.h"
 
 namespace mine {
 
@@ -72,6 +74,25 @@ void add_kernels(auto& kernels) {
     });
   });
 }
+
+#ifdef MINE_HAS_CUDA
+// The same for GPUs, whose kernels nvcc compiles (swish.cu): how they are started.
+void add_launches(gpu::Kernels& kernels) {
+  kernels.add<SwishSpec>([](const SwishSpec& spec) -> gpu::Launch {
+    return {.start = [spec](const gpu::Queue& queue, void* const* operands) {
+      launch_swish({queue.stream, queue.processors}, spec.rows, spec.columns, at(operands, 0),
+                   at(operands, 1), at(operands, 2));
+    }};
+  });
+  kernels.add<SwishGradientSpec>([](const SwishGradientSpec& spec) -> gpu::Launch {
+    return {.start = [spec](const gpu::Queue& queue, void* const* operands) {
+      launch_swish_gradient({queue.stream, queue.processors}, spec.rows, spec.columns,
+                            at(operands, 0), at(operands, 1), at(operands, 2), at(operands, 3),
+                            at(operands, 4));
+    }};
+  });
+}
+#endif
 
 // ---- the operation ------------------------------------------------------------------------------
 
@@ -136,6 +157,9 @@ SharedLayer make_swish(SwishOptions options) {
 void add_swish(Catalog& catalog) {
   catalog.add<SharedLayer, SwishOptions>("Swish", {}, make_swish);
   cpu::extend_kernels([](cpu::Kernels& kernels) { add_kernels<cpu::Loops>(kernels); });
+#ifdef MINE_HAS_CUDA
+  gpu::extend_kernels(add_launches);
+#endif
 }
 
 }  // namespace mine

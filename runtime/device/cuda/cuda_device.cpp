@@ -13,6 +13,7 @@
 #include "runtime/device/cuda/check.h"
 #include "runtime/device/cuda/gpu_choice.h"
 #include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/launched.h"
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/library.h"
 #include "runtime/device/cuda/queues.h"
@@ -144,7 +145,9 @@ class CudaDevice final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return *queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    return kernels_.compile(spec, context_of(spec));
+    const Context context = context_of(spec);
+    if (const auto launch = launched_.find(spec)) return launched(*launch, context.launcher);
+    return kernels_.compile(spec, context);
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
     return kernels_.candidates(spec, context_of(spec));
@@ -174,6 +177,7 @@ class CudaDevice final : public Device {
   Libraries libraries_;
   Trials trials_;
   Kernels kernels_;
+  const gpu::Kernels launched_ = gpu::extended_kernels();
   Context context_;
 };
 

@@ -9,10 +9,12 @@
 
 #include <string>
 
+#include "collectives/error.h"
 #include "runtime/device/kernels/draws.h"
 #include "runtime/device/kernels/image_motion.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
+#include "runtime/graph/operations/dimensions.h"
 #include "runtime/graph/operations/windows.h"
 
 namespace meshwork {

@@ -24,9 +24,6 @@ namespace meshwork {
 
 constexpr double share_of_free_memory = 0.25;
 
-/// Which sets of samples are kept on the device.
-enum class DataOnDevice : std::uint8_t { automatic, never };
-
 class ResidentData {
  public:
   ResidentData() = default;  // of nothing

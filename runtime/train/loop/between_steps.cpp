@@ -30,6 +30,10 @@ CollectiveBetweenSteps reduction_of(std::string when, std::int64_t values, std::
           .what = std::move(what)};
 }
 
+std::string every_epochs(std::int64_t epochs) {
+  return epochs == 1 ? "every epoch" : fmt::format("every {} epochs", epochs);
+}
+
 }  // namespace
 
 std::vector<CollectiveBetweenSteps> collectives_between_steps(
@@ -57,13 +61,45 @@ std::vector<CollectiveBetweenSteps> collectives_between_steps(
                            callback->class_name() + ": rank 0's value"));
     }
     if (const std::int64_t epochs = callback->histogram_freq(); epochs > 0) {
-      const std::string when = epochs == 1 ? "every epoch" : fmt::format("every {} epochs", epochs);
+      const std::string when = every_epochs(epochs);
       const auto ranges = static_cast<std::int64_t>(values_of_range) * variables;
       const auto counts = static_cast<std::int64_t>(WeightHistogram::buckets) * variables;
       found.push_back(reduction_of(when, ranges, ranks, "histograms: ranges of weights"));
       found.push_back(reduction_of(when, counts, ranks, "histograms: counts of weights"));
     }
   }
+  return found;
+}
+
+std::vector<CollectiveBetweenSteps> weights_for_evaluators(const Plan& plan, std::int64_t rank,
+                                                           std::int64_t epochs) {
+  constexpr ElementType type = ElementType::float32;
+  std::int64_t all = 0, gathered = 0, sent = 0;  // elements
+  for (const Variable& variable : plan.graph->variables) {
+    const Layout& layout = plan.tensors[variable.tensor].layout;
+    const Shape& shape = variable.options.shape;
+    all += element_count(shape);
+    if (plan.mesh.size_over(layout.splitting_axes()) == 1 && layout.places.empty()) continue;
+    gathered += element_count(shape);
+    if (rank != 0 && owns_block(layout, plan.mesh, rank)) {
+      sent += element_count(shape_of(block_of(layout, shape, plan.mesh, rank)));
+    }
+  }
+  std::vector<CollectiveBetweenSteps> found;
+  if (gathered > 0) {
+    found.push_back({.when = every_epochs(epochs),
+                     .collective = "all_to_all",
+                     .type = type,
+                     .elements = gathered,
+                     .bytes_sent = sent * element_bytes(type),
+                     .what = "split weights, to rank 0"});
+  }
+  found.push_back({.when = every_epochs(epochs),
+                   .collective = "call",
+                   .type = type,
+                   .elements = all,
+                   .bytes_sent = rank == 0 ? all * element_bytes(type) : 0,
+                   .what = "weights, from rank 0 to the evaluators"});
   return found;
 }
 

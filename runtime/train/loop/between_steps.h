@@ -29,4 +29,10 @@ inline constexpr std::size_t values_of_range = 2;
     Mode mode, std::int64_t ranks, std::int64_t rank, const std::vector<SharedCallback>& callbacks,
     std::int64_t variables, const std::vector<std::int64_t>& adapted = {});
 
+/// What `rank` sends of the weights of `plan` after every `epochs` epochs where other ranks evaluate
+/// them: to rank 0, which has them whole then, and as rank 0 to the evaluators.
+[[nodiscard]] std::vector<CollectiveBetweenSteps> weights_for_evaluators(const Plan& plan,
+                                                                         std::int64_t rank,
+                                                                         std::int64_t epochs);
+
 }  // namespace meshwork

@@ -31,6 +31,8 @@ bool decide_alike(const std::vector<SharedCallback>& callbacks) {
                      [](const SharedCallback& callback) { return callback->decides_alike(); });
 }
 
+constexpr int root_of_evaluation = 0;  // the rank that hands weights to evaluators
+
 // What is trained on, as checkpoints compare it.
 std::string data_in_words(const Source& training, const WeightsByNumber& weights,
                           const std::vector<SharedMixing>& augment) {
@@ -70,6 +72,7 @@ class Fitting {
                           "validation data", options_.stop_request, data_on_device());
     }
     run_.calls = options_.rpc;
+    run_.role_map = options_.roles;
     run_.at.first_epoch = options_.initial_epoch;
     run_.at.epochs = options_.epochs;
     run_.at.iteration = model.iteration;
@@ -285,8 +288,9 @@ class Fitting {
     run_.call(&Callback::on_test_begin);
     std::vector<float> weights;
     for (std::size_t i = 0; i < model_.graph->variables.size(); ++i) {
-      const std::vector<float> values = model_.engine->gather(static_cast<int>(i));
-      if (model_.is_root()) weights.insert(weights.end(), values.begin(), values.end());
+      const std::vector<float> values =
+          model_.engine->gather(static_cast<int>(i), its_value, root_of_evaluation);
+      weights.insert(weights.end(), values.begin(), values.end());
     }
     together(
         model_.mesh().all(),

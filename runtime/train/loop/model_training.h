@@ -46,6 +46,7 @@ class ModelTraining final : public Training {
   std::vector<WeightHistogram> weight_histograms() override;
   std::string generated_text(const std::string& prompt, const GenerationOptions& options) override;
   Rpc* rpc() override { return calls; }
+  const RoleMap* roles() const override { return role_map; }
   bool is_root() const override { return model_->is_root(); }
   void agree(std::span<double> numbers) override;
   std::string where_not_finite() override;
@@ -68,6 +69,7 @@ class ModelTraining final : public Training {
   std::function<void(Logs&)> refresh;  // writes the running means as they are
   bool stale = false;                  // the means have changed since they were written
   Rpc* calls = nullptr;                // between all ranks of the job
+  const RoleMap* role_map = nullptr;   // likewise
   bool awaits_evaluation = false;      // the epoch that ends is being evaluated elsewhere
   bool restored = false;               // a callback has restored weights
   bool averaged = false;               // weights and their running means have changed places

@@ -28,6 +28,7 @@ namespace meshwork {
 
 struct Graph;
 struct GenerationOptions;
+class RoleMap;
 class Rpc;
 
 /// Weights at some moment, on each rank its own blocks. Opaque to callbacks.
@@ -118,6 +119,8 @@ class Training {
 
   /// Calls between all ranks of the job, where some do not train; else null.
   [[nodiscard]] virtual Rpc* rpc() { return nullptr; }
+  /// Which of these ranks have which role (role_map.h); null where there is no `rpc`.
+  [[nodiscard]] virtual const RoleMap* roles() const { return nullptr; }
 
   /// Whether this is rank 0, which writes and decides.
   [[nodiscard]] virtual bool is_root() const = 0;

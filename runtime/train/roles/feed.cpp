@@ -15,12 +15,14 @@ namespace {
 
 constexpr const char* preparation_by_feeder = "prepare a field";
 constexpr const char* rows_of_feeder = "rows";
+constexpr const char* data_of_feeder = "what is fed";
 
 class FeedRole final : public Role {
  public:
   void run(RoleRun& run) const override {
     std::shared_ptr<const Source> source;
     together(run.ranks, [&] { source = run.config.open_training().training; });
+    run.rpc.define(data_of_feeder, [source] { return source->fingerprint(); });
     run.rpc.define(preparation_by_feeder, [source](int field) { source->prepare(field); });
     run.rpc.define(rows_of_feeder, [source](int field, std::span<const std::int64_t> rows,
                                             std::span<const std::int64_t> borders) {
@@ -83,6 +85,13 @@ class FedView final : public View {
 
 std::shared_ptr<const Source> fed_by(Rpc& rpc, int rank, double seconds,
                                      std::shared_ptr<const Source> source) {
+  const auto fed = rpc.call_within<std::string>(seconds, rank, data_of_feeder).get();
+  if (const std::string own = source->fingerprint(); own != fed) {
+    fail(
+        "roles: rank {}, which feeds, has other training data than rank {}, which trains\n"
+        "  rank {}: {}\n  rank {}: {}",
+        rank, rpc.rank(), rank, fed, rpc.rank(), own);
+  }
   return std::make_shared<const FedView>(rpc, rank, seconds, std::move(source));
 }
 

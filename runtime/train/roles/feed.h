@@ -19,7 +19,8 @@ namespace meshwork {
 inline constexpr const char* feeding_role = "Feed";
 
 /// `source` as the feeder `rank` reads it, which has opened the same. It has to answer within
-/// `seconds`; 0: when it likes. `rpc` outlives it.
+/// `seconds`; 0: when it likes. `rpc` outlives it. Waits for the feeder, and throws `Error` with both
+/// fingerprints if it has other data.
 [[nodiscard]] std::shared_ptr<const Source> fed_by(Rpc& rpc, int rank, double seconds,
                                                    std::shared_ptr<const Source> source);
 

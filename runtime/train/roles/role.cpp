@@ -1,8 +1,13 @@
 #include "runtime/train/roles/role.h"
 
 #include <algorithm>
+#include <chrono>
+#include <optional>
+#include <set>
+#include <thread>
 
 #include "collectives/error.h"
+#include "collectives/thread_without_signals.h"
 #include "runtime/config/range.h"
 #include "runtime/config/reader.h"
 
@@ -10,8 +15,11 @@ namespace meshwork {
 
 namespace {
 
-constexpr const char* training_role = "train";
 constexpr const char* end_of_training = "end of training";
+constexpr const char* return_of_role = "a role has returned";
+constexpr const char* stop_of_job = "stop";
+constexpr double longest_limit = 1e9;                    // seconds
+constexpr std::chrono::milliseconds between_looks{100};  // at what asks a rank to stop
 constexpr std::int64_t most_ranks_of_a_role = std::int64_t{1} << 31;
 
 }  // namespace
@@ -30,24 +38,111 @@ void RoleEnd::wait() {
   static_cast<void>(wait_for([] { return false; }));
 }
 
-void play(const RoleRanks& own, const RunConfig& config, const Communicator& ranks, Rpc& rpc) {
+namespace {
+
+/// Passes on to a rank that trains what asks this one to stop, as long as it lives.
+class PassedStop {
+ public:
+  PassedStop(const StopRequest& asked, Rpc& rpc, int trainer)
+      : thread_(thread_without_signals([this, &asked, &rpc, trainer] {
+          int told = 0;
+          std::unique_lock lock(mutex_);
+          while (!wake_.wait_for(lock, between_looks, [this] { return is_over_; })) {
+            if (asked.reason() <= told) continue;
+            told = asked.reason();
+            try {
+              static_cast<void>(rpc.call(trainer, stop_of_job, told));
+            } catch (const std::exception&) {  // the service has ended, which its owner says
+              return;
+            }
+          }
+        })) {}
+  ~PassedStop() {
+    {
+      const std::scoped_lock lock(mutex_);
+      is_over_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  PassedStop(const PassedStop&) = delete;
+  PassedStop& operator=(const PassedStop&) = delete;
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+RoleMap map_of(const std::vector<RoleRanks>& roles) {
+  RoleMap map;
+  for (const RoleRanks& role : roles) map.add(role.name, role.class_name, role.count);
+  return map;
+}
+
+void play(const RoleRanks& own, const RoleMap& roles, const RunConfig& config,
+          const Communicator& ranks, Rpc& rpc, const StopRequest* asked) {
   RoleEnd end(rpc);
-  RoleRun run{config, ranks, rpc, end};
+  RoleRun run{config, ranks, rpc, end, roles};
   rpc.define(end_of_training, [&end] { end.come(); });
   try {
-    own.role->run(run);
-    end.wait();
+    const int trainer = roles.ranks_of(training_role).front();
+    {
+      std::optional<PassedStop> passed;
+      if (asked != nullptr) passed.emplace(*asked, rpc, trainer);
+      own.role->run(run);
+      end.wait();
+    }
+    static_cast<void>(rpc.call(trainer, return_of_role));
     rpc.close();
   } catch (const std::exception& error) {
     abort_job(1, fmt::format("role {}: {}", own.name, message_of(error)));
   }
 }
 
-void end_roles(const std::vector<RoleRanks>& roles, Rpc& rpc) {
-  for (const RoleRanks& role : roles) {
-    for (std::int64_t i = 0; role.role != nullptr && i < role.count; ++i) {
-      static_cast<void>(rpc.call(static_cast<int>(role.first + i), end_of_training));
+struct RolesAtWork::Returned {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::set<int> ranks;
+};
+
+RolesAtWork::RolesAtWork(const RoleMap& roles, Rpc& rpc, std::function<void(int)> stop)
+    : roles_(&roles), rpc_(&rpc), returned_(std::make_shared<Returned>()) {
+  for (int rank = 0; rank < roles.size(); ++rank) {
+    if (roles.role_of(rank) != training_role) ranks_.push_back(rank);
+  }
+  rpc.define(return_of_role, [returned = returned_](RpcCaller caller) {
+    {
+      const std::scoped_lock lock(returned->mutex);
+      returned->ranks.insert(caller.rank);
     }
+    returned->changed.notify_all();
+  });
+  rpc.define(stop_of_job, [stop = std::move(stop)](int reason) {
+    if (stop) stop(reason);
+  });
+}
+
+void RolesAtWork::end(double seconds) {
+  std::vector<RpcAnswer<void>> heard;
+  for (const int rank : ranks_) heard.push_back(rpc_->call_within(0, rank, end_of_training));
+  std::unique_lock lock(returned_->mutex);
+  const auto have_all = [this] { return returned_->ranks.size() == ranks_.size(); };
+  if (seconds == 0) {
+    returned_->changed.wait(lock, have_all);
+    return;
+  }
+  const std::chrono::duration<double> limit(std::min(seconds, longest_limit));
+  if (returned_->changed.wait_for(lock, limit, have_all)) return;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (returned_->ranks.contains(ranks_[i])) continue;
+    fail("roles: rank {} ({}) has not ended {:g} s after training: {}", ranks_[i],
+         roles_->role_of(ranks_[i]), seconds,
+         heard[i].is_ready() ? "its role has not returned from `run`"
+                             : "it answers no calls, which it does once its role asks for the end");
   }
 }
 

@@ -20,12 +20,18 @@
 //       run.end.wait();
 //     }
 //
+// It finds other roles' ranks in `run.roles`, and a callback in `Training::roles` (role_map.h).
+//
+// A signal that asks a rank to stop stops the job, whichever role the rank has. A role whose `run` has
+// not returned some time after training has ended ends the job with an error that names it.
+//
 // **Functions outlive `run`**: other ranks may call them until all ranks have closed the service. So
 // they use what `keep` makes, or `run` itself, and never variables of `run`.
 #pragma once
 
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -35,6 +41,8 @@
 #include "collectives/communicator.h"
 #include "runtime/config/catalog.h"
 #include "runtime/rpc/rpc.h"
+#include "runtime/train/loop/stop_request.h"
+#include "runtime/train/roles/role_map.h"
 
 namespace meshwork {
 
@@ -80,6 +88,7 @@ struct RoleRun {
   const Communicator& ranks;  // that have the role: the job, as long as it runs
   Rpc& rpc;                   // between all ranks, by their numbers among these
   RoleEnd& end;
+  const RoleMap& roles;                       // of all ranks
   std::vector<std::shared_ptr<void>> kept{};  // by `keep`
 
   /// Makes what functions use. It lives until nobody can call them.
@@ -127,11 +136,33 @@ struct WrittenRoles {
   /// Of a job of `ranks`. Throws `Error` if they are not for all of these.
   [[nodiscard]] std::vector<RoleRanks> on(std::int64_t ranks) const;
 };
+/// The same for callbacks and roles.
+[[nodiscard]] RoleMap map_of(const std::vector<RoleRanks>& roles);
+
 /// Does what `own` is, a role of this rank, until training has ended, and closes `rpc`. `ranks` have
-/// the role. What the role throws ends the job.
-void play(const RoleRanks& own, const RunConfig& config, const Communicator& ranks, Rpc& rpc);
-/// Tells the ranks that have `roles` that training has ended. One rank calls it.
-void end_roles(const std::vector<RoleRanks>& roles, Rpc& rpc);
+/// the role. What the role throws ends the job. `asked`, which may be null, asks this rank to stop: the
+/// first rank that trains is told.
+void play(const RoleRanks& own, const RoleMap& roles, const RunConfig& config,
+          const Communicator& ranks, Rpc& rpc, const StopRequest* asked = nullptr);
+
+/// What the first rank that trains has to do with the ranks that do not. Made before `rpc` opens.
+class RolesAtWork {
+ public:
+  /// `stop` is called, in a thread of the service, with the reason for which one of them was asked to
+  /// stop.
+  RolesAtWork(const RoleMap& roles, Rpc& rpc, std::function<void(int reason)> stop = {});
+  /// Tells them that training has ended, and waits until each has returned from its `run`. Throws
+  /// `Error` with the role and the number of a rank that has not within `seconds`; 0: waits for ever.
+  void end(double seconds);
+
+ private:
+  struct Returned;
+
+  std::vector<int> ranks_;
+  const RoleMap* roles_;
+  Rpc* rpc_;
+  std::shared_ptr<Returned> returned_;
+};
 
 void from_config(const ConfigNode& node, WrittenRoles& roles, const Catalog& catalog);
 [[nodiscard]] std::string to_text(const WrittenRoles& roles);

@@ -22,6 +22,7 @@
 #include "runtime/graph/layer.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/shape/block_parts.h"
+#include "runtime/train/engine/engine.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/metrics/categorical_accuracy.h"

@@ -16,6 +16,7 @@
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operation_windows.h"
 #include "runtime/shape/block_parts.h"
+#include "runtime/train/engine/engine.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/layer_spread.h"

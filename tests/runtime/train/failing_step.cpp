@@ -2,6 +2,7 @@
 // message. Not a test by itself; CTest looks at how it ends.
 
 #include "layers/dense.h"
+#include "runtime/train/engine/engine.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/sgd.h"

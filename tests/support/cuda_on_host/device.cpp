@@ -13,6 +13,7 @@
 #include "runtime/device/cuda/epilogue.h"
 #include "runtime/device/cuda/gradient_epilogue.h"
 #include "runtime/device/cuda/kernels.h"
+#include "runtime/device/cuda/launched.h"
 #include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/element_functions.h"
 #include "runtime/device/kernels/convolution.h"
@@ -22,6 +23,11 @@ namespace meshwork::cuda {
 
 void refuse(const std::string& kernel, const std::string& reason) {
   fail("{}: {}", kernel, reason);
+}
+
+/// Launches compute at once, and cannot be refused.
+void check_launch(const Launcher& launcher, std::source_location) {
+  *launcher.activity = {launcher.name};
 }
 
 namespace {
@@ -110,13 +116,18 @@ class CudaOnHost final : public Device {
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     cuda::Context context;
     context.launcher.name = std::make_shared<const std::string>(spec.text());
+    context.launcher.activity = activity_;
     context.device = this;
     context.kernels = &kernels_;
+    context.launcher.processors = processors_of_cuda_on_host;
+    if (const auto launch = launched_.find(spec)) return cuda::launched(*launch, context.launcher);
     return kernels_.compile(spec, context);
   }
 
  private:
+  std::shared_ptr<cuda::Activity> activity_ = std::make_shared<cuda::Activity>();
   cuda::Kernels kernels_;
+  const gpu::Kernels launched_ = gpu::extended_kernels();
   std::unique_ptr<Device> memory_ = cpu::make_cpu_device({});
 };
 

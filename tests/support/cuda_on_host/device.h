@@ -11,6 +11,8 @@
 
 namespace meshwork::test {
 
+inline constexpr int processors_of_cuda_on_host = 7;
+
 [[nodiscard]] std::unique_ptr<Device> make_cuda_on_host(bool unfolds = false);
 
 /// The specifications that it has kernels for.

@@ -38,6 +38,37 @@ RunConfig config_of(Catalog& catalog) {
 std::atomic<bool> is_gone{false};  // the state of `Brief`
 std::atomic<bool> has_run{false};
 
+/// Runs for longer than a limit, having heard of the end or not.
+class Slow final : public Role {
+ public:
+  explicit Slow(bool asks) : asks_(asks) {}
+  void run(RoleRun& run) const override {
+    if (asks_) run.end.wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  }
+
+ private:
+  bool asks_;
+};
+
+/// Stops, on the first rank that has it, when another thread asks this rank to.
+class Asked final : public Role {
+ public:
+  explicit Asked(StopRequest& request) : request_(&request) {}
+  void run(RoleRun& run) const override {
+    if (run.ranks.rank() == 0) request_->ask(12);
+    run.end.wait();
+  }
+
+ private:
+  StopRequest* request_;
+};
+
+std::vector<RoleRanks> one_trains(const Communicator& world, SharedRole others) {
+  return {{.name = "train", .first = 0, .count = 1},
+          {.name = "other", .role = std::move(others), .first = 1, .count = world.size() - 1}};
+}
+
 /// Opens nothing. One returns before the end, the other after it.
 class Brief final : public Role {
  public:
@@ -65,29 +96,74 @@ TEST_CASE("functions of a role are called from the start to the end, and have th
   const Communicator world = Communicator::world();
   Catalog catalog;
   const RunConfig config = config_of(catalog);
-  const std::vector<RoleRanks> roles{{.name = "train", .first = 0, .count = 1},
-                                     {.name = "brief",
-                                      .role = std::make_shared<const Brief>(waits),
-                                      .first = 1,
-                                      .count = world.size() - 1}};
+  const std::vector<RoleRanks> roles = one_trains(world, std::make_shared<const Brief>(waits));
   const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
   Rpc rpc(world);
+  const RoleMap map = map_of(roles);
   if (world.rank() > 0) {
-    play(roles.at(1), config, part, rpc);
+    play(roles.at(1), map, config, part, rpc);
     CHECK(is_gone);
   } else {
+    RolesAtWork at_work(map, rpc);
     rpc.open();
     for (int rank = 1; rank < world.size(); ++rank) {
       CHECK_FALSE(rpc.call_within<bool>(20, rank, "is gone").get());
     }
-    end_roles(roles, rpc);
+    at_work.end(20);
     for (int rank = 1; rank < world.size(); ++rank) {
-      while (!rpc.call_within<bool>(20, rank, "has run").get()) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
+      CHECK(rpc.call_within<bool>(20, rank, "has run").get());
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       CHECK_FALSE(rpc.call_within<bool>(20, rank, "is gone").get());
     }
+    rpc.close();
+  }
+}
+
+TEST_CASE("a role that does not return in time is named, with its rank and what it failed to do") {
+  const bool asks = GENERATE(false, true);
+  const Communicator world = Communicator::world();
+  Catalog catalog;
+  const RunConfig config = config_of(catalog);
+  const std::vector<RoleRanks> roles = one_trains(world, std::make_shared<const Slow>(asks));
+  const RoleMap map = map_of(roles);
+  const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
+  Rpc rpc(world);
+  if (world.rank() > 0) {
+    play(roles.at(1), map, config, part, rpc);
+  } else {
+    RolesAtWork at_work(map, rpc);
+    rpc.open();
+    CHECK_THROWS_WITH(
+        at_work.end(0.5),
+        asks
+            ? "roles: rank 1 (other) has not ended 0.5 s after training: its role has not returned "
+              "from `run`"
+            : "roles: rank 1 (other) has not ended 0.5 s after training: it answers no calls, "
+              "which "
+              "it does once its role asks for the end");
+    rpc.close();
+  }
+}
+
+TEST_CASE("what asks a rank with a role to stop reaches the first rank that trains") {
+  const Communicator world = Communicator::world();
+  Catalog catalog;
+  const RunConfig config = config_of(catalog);
+  StopRequest request, passed;
+  const std::vector<RoleRanks> roles = one_trains(world, std::make_shared<const Asked>(request));
+  const RoleMap map = map_of(roles);
+  const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
+  Rpc rpc(world);
+  if (world.rank() > 0) {
+    play(roles.at(1), map, config, part, rpc, &request);
+  } else {
+    RolesAtWork at_work(map, rpc, [&](int reason) { passed.ask(reason); });
+    rpc.open();
+    for (int i = 0; i < 1000 && passed.reason() == 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    CHECK(passed.reason() == 12);
+    at_work.end(20);
     rpc.close();
   }
 }
@@ -99,10 +175,12 @@ TEST_CASE("what is wrong with an evaluator ends the evaluation on all, and is sa
   const std::vector<RoleRanks> roles = config.roles().on(world.size());
   const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
   Rpc rpc(world);
+  const RoleMap map = map_of(roles);
   const JobWithin within(part);
   if (world.rank() > 0) {
-    play(roles.at(1), config, part, rpc);
+    play(roles.at(1), map, config, part, rpc);
   } else {
+    RolesAtWork at_work(map, rpc);
     rpc.open();
     const auto evaluator = evaluator_at(rpc, 1, 20);
     evaluator->start(0, std::vector<float>(8));
@@ -113,7 +191,7 @@ TEST_CASE("what is wrong with an evaluator ends the evaluation on all, and is sa
         Catch::Contains("the weights have 9 elements, and the evaluators' model has 8"));
     evaluator->start(2, std::vector<float>(8));
     CHECK_THROWS_WITH(evaluator->finish(), Catch::Contains("the weights have 9 elements"));
-    end_roles(roles, rpc);
+    at_work.end(20);
     rpc.close();
   }
 }

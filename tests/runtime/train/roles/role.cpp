@@ -37,6 +37,22 @@ std::string split(const std::string& text, std::int64_t ranks) {
 
 }  // namespace
 
+TEST_CASE("a map of roles tells ranks by the name or the class of a role") {
+  const RoleMap map = map_of(read("{train: 2, feed: 2, Evaluate: -1}").on(5));
+  CHECK(map.size() == 5);
+  CHECK(map.ranks_of("train") == std::vector{0, 1});
+  CHECK(map.ranks_of("feed") == std::vector{2, 3});
+  CHECK(map.ranks_of("Feed") == std::vector{2, 3});
+  CHECK(map.ranks_of("Evaluate") == std::vector{4});
+  CHECK(map.role_of(1) == "train");
+  CHECK(map.role_of(3) == "feed");
+  CHECK_FALSE(map.has("board"));
+  CHECK_THROWS_WITH(map.ranks_of("fed"), Catch::Contains("no rank has the role \"fed\"; there are "
+                                                         "\"train\", \"feed\", \"Evaluate\"") &&
+                                             Catch::Contains("did you mean \"feed\""));
+  CHECK_THROWS_WITH(map.role_of(5), "there is no rank 5: the job has 5");
+}
+
 TEST_CASE("ranks are split in the order in which roles are written") {
   CHECK(split("{train: 6, evaluate: 1, feed: 1}", 8) == "train 0+6, evaluate 6+1, feed 7+1");
   CHECK(split("{feed: 2, train: -1}", 3) == "feed 0+2, train 2+1");
