@@ -231,6 +231,11 @@ std::uint64_t step_of(void* const* operands, int index) {
   return static_cast<std::uint64_t>(at<const StepScalars>(operands, index)->step);
 }
 
+/// `shape` with the places that this run is for.
+AttentionShape placed(const AttentionShape& shape, void* const* operands, int scalars) {
+  return shape.resumed ? shape.from(at<const StepScalars>(operands, scalars)->position) : shape;
+}
+
 class Forward {
  public:
   explicit Forward(const AttentionSpec& spec)
@@ -248,6 +253,7 @@ class Forward {
   }
   /// Floats.
   [[nodiscard]] std::int64_t room() const {
+    if (one_query()) return with_margin(at_.keys, 1);
     return with_margin(tile * (at_.key_length + 2 * width_) + 2 * tile * tile, 5);
   }
 
@@ -262,26 +268,35 @@ class Forward {
     const Vectors v = v_.of(at(operands, 2), sample, key_head);
     const bool drops = at_.dropout > 0;
     const int y = spec_.results();
+    const AttentionShape here = placed(at_, operands, spec_.scalars());
+    float* const to = at(operands, y) + y_.offset(sample, head);
+    float* const logarithms = at(operands, y + 1) + (sample * at_.heads + head) * at_.queries;
 
     Room pieces(room);
+    if (one_query()) {
+      const float* const mask = mask_of(at_, operands, sample);
+      *logarithms = attend_alone(here.keys_of(0), q.at(0), k, v, mask, pieces.take(at_.keys), to);
+      return;
+    }
     float* const turned = pieces.take(tile * at_.key_length);
     float* const sums = pieces.take(tile * width_);
     float* const values = pieces.take(tile * width_);
     Scores& scores = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     turn(q, queries, at_.scale, turned);
-    const LookedAt looked_at(at_, queries, mask_of(at_, operands, sample));
+    const LookedAt looked_at(here, queries, mask_of(at_, operands, sample));
     OfQueries<> m, l;
     m.fill(no_score), l.fill(0);
     std::fill_n(sums, queries.length() * width_, 0.0f);
     for (std::int64_t t = 0; t < tile_count(at_.keys); ++t) {
-      const Range keys = tile_of(at_.keys, t);
+      Range keys = tile_of(at_.keys, t);
       if (!looked_at.any(keys)) continue;
+      keys.end = std::min(keys.end, looked_at.keys.end);  // of a piece, none are behind it yet
       score(k, keys, turned, scores);
       looked_at.mask(keys, queries.length(), scores);
       accumulate(scores, keys.length(), m, l, sums, queries.length());
       if (drops) {
-        dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, spec_.scalars()),
+        dropped_.factors_of(here, sample, head, queries, keys, step_of(operands, spec_.scalars()),
                             factors);
         each(keys.length(), [&](std::int64_t key, std::int64_t query) {
           scores[key][query] *= factors[key][query];
@@ -290,11 +305,40 @@ class Forward {
       multiply(queries.length(), width_, keys.length(), {scores[0].data(), 1, tile},
                right(v, keys, values), sums, width_, true);
     }
-    finish(m, l, sums, queries, at(operands, y) + y_.offset(sample, head),
-           at(operands, y + 1) + (sample * at_.heads + head) * at_.queries);
+    finish(m, l, sums, queries, to, logarithms);
   }
 
  private:
+  /// Keys and values are read once, which bounds it: no tile of queries shares them.
+  [[nodiscard]] bool one_query() const { return at_.queries == 1 && at_.dropout == 0; }
+  [[nodiscard]] float attend_alone(const AttentionShape::Range& keys, const float* q,
+                                   const Vectors& k, const Vectors& v, const float* mask, float* p,
+                                   float* y) const {
+    float m = no_score, l = 0;
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      const float* const vector = k.at(key);
+      float dot = 0;
+#pragma omp simd reduction(+ : dot)
+      for (std::int64_t e = 0; e < at_.key_length; ++e) dot += q[e] * vector[e];
+      p[key] = mask != nullptr && mask[key] == 0.0f ? no_score : at_.scale * dot;
+      m = m < p[key] ? p[key] : m;
+    }
+    const float base = m == no_score ? 0.0f : m;
+#pragma omp simd reduction(+ : l)
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      p[key] = vector_exp(p[key] - base);
+      l += p[key];
+    }
+    std::fill_n(y, at_.value_length, 0.0f);
+    if (l == 0.0f) return 0;
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      const float share = p[key] / l;
+      const float* const vector = v.at(key);
+#pragma omp simd
+      for (std::int64_t e = 0; e < at_.value_length; ++e) y[e] += share * vector[e];
+    }
+    return m + vector_log(l);
+  }
   /// Scores become their exponentials, and what was added up before is scaled to the new maximum.
   void accumulate(Scores& scores, std::int64_t keys, OfQueries<>& m, OfQueries<>& l, float* sums,
                   std::int64_t queries) const {

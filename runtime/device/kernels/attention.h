@@ -12,6 +12,8 @@
 // to its own place; with a `window`, at those fewer than so many places away; and, `masked`, at none
 // that the mask (batch, keys; masks.h) does not count. One that looks at no key gives 0.
 //
+// Where a step works on a piece of sequences, `resumed`, queries stand StepScalars::position further on.
+//
 // With a `dropout` rate, each p is kept with probability 1 - rate and divided by that, else 0;
 // which are kept follows from a Philox word of the element (sample, head, query, key) of all of
 // them.
@@ -36,11 +38,21 @@ struct AttentionShape {
   bool masked = false;
   float dropout = 0;
   std::uint64_t random_key = 0;
+  bool resumed = false;
 
   // What these are part of.
   std::int64_t first_sample = 0, first_query = 0, first_key = 0, first_head = 0, first_key_head = 0;
   std::int64_t heads_a_key_head = 1;
   std::int64_t all_heads = 0, all_queries = 0, all_keys = 0;
+
+  /// With queries that stand `position` further on.
+  [[nodiscard]] MESHWORK_HOST_DEVICE AttentionShape from(std::int64_t position) const {
+    AttentionShape further = *this;
+    further.first_query += position;
+    further.resumed = false;
+    return further;
+  }
+  [[nodiscard]] bool reads_scalars() const { return dropout > 0 || resumed; }
 
   /// A query looks at keys that stand before it by so many places: from `least` to `most`.
   struct Distances {
@@ -88,13 +100,14 @@ struct AttentionShape {
            first_key + key;
   }
 
-  /// Pairs of a query and a key that it looks at, over batch and heads.
+  /// Pairs of a query and a key that it looks at, over batch and heads; `resumed`, halfway through the
+  /// sequences.
   [[nodiscard]] double pairs() const;
   [[nodiscard]] std::string text(std::string_view name) const;
   void check(const std::string& kernel) const;
 };
 
-/// Operands: q, k, v, [mask], [StepScalars, with dropout], y, l (batch, heads, queries).
+/// Operands: q, k, v, [mask], [StepScalars, if it `reads_scalars`], y, l (batch, heads, queries).
 struct AttentionSpec {
   AttentionShape at;
   Precision precision = Precision::float32;
@@ -106,7 +119,7 @@ struct AttentionSpec {
 
   /// Where operands stand: `scalars` behind the mask, `results` behind all that is read.
   [[nodiscard]] int scalars() const { return at.masked ? 4 : 3; }
-  [[nodiscard]] int results() const { return scalars() + (at.dropout > 0 ? 1 : 0); }
+  [[nodiscard]] int results() const { return scalars() + (at.reads_scalars() ? 1 : 0); }
 };
 
 /// The gradients of sum(y * dy). Operands: q, k, v, [mask], y, l, dy, [StepScalars, with dropout],
@@ -118,7 +131,10 @@ struct AttentionGradientSpec {
     return at.text("attention gradient") + spec::in_precision(precision);
   }
   [[nodiscard]] KernelWork work() const;
-  void check() const { at.check(text()); }
+  void check() const {
+    at.check(text());
+    spec::require(!at.resumed, text(), "is of a piece, of which there is no gradient");
+  }
 
   /// Where operands stand: y behind the mask, `scalars` behind dy, `results` behind all that is read.
   [[nodiscard]] int y() const { return at.masked ? 4 : 3; }

@@ -10,6 +10,7 @@ namespace meshwork {
 struct StepScalars {
   std::int64_t step = 0;    // optimizer iterations done before this step
   float learning_rate = 0;  // of this step
+  std::int64_t position = 0;  // of a piece of sequences (pieces.h): its first
 };
 
 }  // namespace meshwork

@@ -13,6 +13,9 @@
 // to the owners: context parallelism. Where heads share keys, h slides one too: more ranks than
 // heads of keys are as good as fewer. A split of f leaves the gradients of q and k partial. e is
 // whole.
+//
+// A causal one takes pieces of sequences (sequences.h): keys, values and their mask are kept. One whose
+// queries look at themselves alone would keep nothing, and does not.
 #pragma once
 
 #include <algorithm>
@@ -90,6 +93,10 @@ class AttentionOperation final : public Operation {
     const std::int64_t begin = window > 0 ? output.begin - window + 1 : 0;
     return {std::clamp<std::int64_t>(begin, 0, keys), std::min(end, keys)};
   }
+  bool takes_pieces(char letter, const Rule& rule) const override {
+    if (letter != 'q') return Operation::takes_pieces(letter, rule);
+    return options_.causal && options_.window != 1;
+  }
   // Two products over the keys that are looked at.
   double flops(std::span<const Shape> inputs, const Shape& output) const override {
     const Shape &q = inputs[0], &k = inputs[1];
@@ -105,7 +112,7 @@ class AttentionOperation final : public Operation {
   void forward(Lowering& lowering) const override {
     const AttentionShape at = shape(lowering);
     std::vector<Operand> operands = read(lowering);
-    if (at.dropout > 0) operands.push_back(lowering.step_scalars());
+    if (at.reads_scalars()) operands.push_back(lowering.step_scalars());
     operands.push_back(lowering.output());
     operands.push_back(logarithms(lowering, at));
     lowering.emit(AttentionSpec{at}, operands);
@@ -150,6 +157,7 @@ class AttentionOperation final : public Operation {
             .masked = options_.masked,
             .dropout = lowering.training() ? options_.dropout : 0,
             .random_key = lowering.random_key(),
+            .resumed = lowering.positions('q') > 0,
             .first_sample = lowering.output_in_batch().block[0].begin,
             .first_query = q[1].begin,
             .first_key = k[1].begin,
@@ -157,7 +165,7 @@ class AttentionOperation final : public Operation {
             .first_key_head = k[2].begin,
             .heads_a_key_head = queries[2] / keys[2],
             .all_heads = queries[2],
-            .all_queries = queries[1],
+            .all_queries = std::max(queries[1], lowering.positions('q')),
             .all_keys = keys[1]};
   }
   std::vector<Operand> read(Lowering& lowering) const {
