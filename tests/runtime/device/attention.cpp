@@ -1,6 +1,7 @@
 #include "runtime/device/kernels/attention.h"
 
 #include <cmath>
+#include <limits>
 
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/philox.h"
@@ -245,6 +246,54 @@ TEST_CASE("a block of queries gives what the same queries give among all of them
   // No key of the first queries is here.
   at.first_key = 60, at.window = 0;
   check(at);
+}
+
+// Behind the piece nothing is kept yet: NaN there must not be looked at.
+TEST_CASE("queries of a piece look at what was kept up to their own positions") {
+  for (const std::int64_t queries : {0, 1, 3, 70}) {
+    for (const std::int64_t position : {0, 5, 60, 100}) {
+      for (const std::int64_t window : {0, 40}) {
+        AttentionShape piece = whole(2, queries, 170, 4, 2, 16, 20);
+        piece.causal = true, piece.window = window;
+        piece.masked = window > 0;
+        const Numbers numbers(piece);
+        AttentionShape there = piece;
+        there.first_query = position;
+        INFO(queries << " queries from " << position << " on, window " << window);
+        const Truth truth = truth_of(there, numbers);
+        piece.resumed = true;
+
+        const auto behind = [&](std::vector<float> values) {
+          const std::size_t row = values.size() / 340;  // of 170 positions of two samples
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            if (static_cast<std::int64_t>(i / row % 170) >= position + queries) {
+              values[i] = std::numeric_limits<float>::quiet_NaN();
+            }
+          }
+          return values;
+        };
+        Array<> q(numbers.q), k(behind(numbers.k)), v(behind(numbers.v)), mask(numbers.mask);
+        Array<> y(static_cast<std::int64_t>(numbers.dy.size())), l(2 * 4 * queries);
+        Array<StepScalars> scalars({StepScalars{.position = position}});
+        std::vector<void*> operands{q.data(), k.data(), v.data()};
+        if (piece.masked) operands.push_back(mask.data());
+        for (void* operand : {static_cast<void*>(scalars.data()), static_cast<void*>(y.data()),
+                              static_cast<void*>(l.data())}) {
+          operands.push_back(operand);
+        }
+        run_kernel(AttentionSpec{piece}, operands, 2);
+        CHECK((y.intact() && l.intact()));
+        check_close(y.values(), truth.y, 2e-5, 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("there is no gradient of attention of a piece") {
+  AttentionShape piece = whole(1, 2, 4, 1, 1, 2, 2);
+  piece.resumed = true;
+  CHECK_THROWS_WITH(KernelSpec(AttentionGradientSpec{piece}).check(),
+                    Catch::Contains("of which there is no gradient"));
 }
 
 }  // namespace meshwork::test::attention_test
