@@ -242,7 +242,14 @@ void check_pieces(Network network) {
   const std::vector<float> expected =
       made(spread_over(single)).predict_step({.rows = rows, .inputs = {tokens}, .targets = {}}).front();
   const int ranks = Communicator::world().size();
-  for (const Setting& setting : settings(network, ranks)) {
+  std::vector<Setting> all = settings(network, ranks);
+  if (network != llama) {
+    all.push_back({"the table of places",
+                   {{"data", 1}, {"sequence", ranks}},
+                   {{"places/embeddings", {"sequence", {}}},
+                    {"places/output", {"data", "sequence", {}}}}});
+  }
+  for (const Setting& setting : all) {
     INFO(setting.name << " over " << ranks << " ranks");
     DeviceMesh mesh(setting.axes);
     Model model = made(spread_over(mesh, setting.layouts, "data"));
