@@ -97,7 +97,7 @@ struct Fusible {
 enum class ValueKind : std::uint8_t {
   numbers,        // of any size
   probabilities,  // between 0 and 1: of a softmax or a sigmoid
-  mask,           // 0 or 1, by comparison: no gradient goes back through them
+  mask,           // by comparison, such as 0 or 1: no gradient goes back through them
   as_input,       // those of input 0, under another name, shape or order
 };
 

@@ -140,17 +140,28 @@ void each(std::int64_t keys, const Function& f) {
   }
 }
 
+/// Those of the keys that do not stand before the bound of the query.
+AttentionShape::Range bounded(const AttentionShape& at, AttentionShape::Range keys,
+                              const float* bounds, std::int64_t query) {
+  if (bounds == nullptr) return keys;
+  const auto first = static_cast<std::int64_t>(bounds[query]) - at.first_key;
+  keys.begin = std::clamp(first, keys.begin, keys.end);
+  return keys;
+}
+
 /// Which keys the queries of a tile look at.
 struct LookedAt {
   OfQueries<std::int32_t> begin, end;
   Range keys{0, 0};           // of all of them together
   const float* mask_of_keys;  // of the sample, or null
 
-  LookedAt(const AttentionShape& at, const Range& queries, const float* mask) : mask_of_keys(mask) {
+  /// `bounds` are those of the sample's queries, or null.
+  LookedAt(const AttentionShape& at, const Range& queries, const float* mask, const float* bounds)
+      : mask_of_keys(mask) {
     begin.fill(0), end.fill(0);
     keys = {at.keys, 0};
     for (std::int64_t query = queries.begin; query < queries.end; ++query) {
-      const AttentionShape::Range of = at.keys_of(query);
+      const AttentionShape::Range of = bounded(at, at.keys_of(query), bounds, query);
       const auto i = static_cast<std::size_t>(query - queries.begin);
       begin[i] = static_cast<std::int32_t>(of.begin), end[i] = static_cast<std::int32_t>(of.end);
       if (of.begin == of.end) continue;
@@ -227,6 +238,12 @@ const float* mask_of(const AttentionShape& shape, void* const* operands, std::in
   return shape.masked ? at<const float>(operands, 3) + sample * shape.keys : nullptr;
 }
 
+/// The bounds of a sample's queries, or null.
+const float* bounds_of(const AttentionShape& shape, void* const* operands, std::int64_t sample) {
+  return shape.bounded ? at<const float>(operands, shape.bounds()) + sample * shape.queries
+                       : nullptr;
+}
+
 std::uint64_t step_of(void* const* operands, int index) {
   return static_cast<std::uint64_t>(at<const StepScalars>(operands, index)->step);
 }
@@ -275,7 +292,8 @@ class Forward {
     Room pieces(room);
     if (one_query()) {
       const float* const mask = mask_of(at_, operands, sample);
-      *logarithms = attend_alone(here.keys_of(0), q.at(0), k, v, mask, pieces.take(at_.keys), to);
+      const float* const bounds = bounds_of(at_, operands, sample);
+      *logarithms = attend_alone(bounded(here, here.keys_of(0), bounds, 0), q.at(0), k, v, mask, pieces.take(at_.keys), to);
       return;
     }
     float* const turned = pieces.take(tile * at_.key_length);
@@ -284,7 +302,8 @@ class Forward {
     Scores& scores = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     turn(q, queries, at_.scale, turned);
-    const LookedAt looked_at(here, queries, mask_of(at_, operands, sample));
+    const LookedAt looked_at(here, queries, mask_of(at_, operands, sample),
+                             bounds_of(at_, operands, sample));
     OfQueries<> m, l;
     m.fill(no_score), l.fill(0);
     std::fill_n(sums, queries.length() * width_, 0.0f);
@@ -456,6 +475,7 @@ class Backward {
     const float* const logarithms = at(forward, 1) + (sample * at_.heads + head) * at_.queries;
     const Vectors dy = y_.of(at(forward, 2), sample, head);
     const float* const mask = mask_of(at_, operands, sample);
+    const float* const bounds = bounds_of(at_, operands, sample);
     const std::int64_t tiles = part.query_tiles.length();
     float* const turned_q = pieces.take(tiles * tile * at_.key_length);
     float* const turned_dy = pieces.take(tiles * tile * at_.value_length);
@@ -487,7 +507,7 @@ class Backward {
       for (std::int64_t i = 0; i < tiles; ++i) {
         const Range queries = tile_of(at_.queries, part.query_tiles.begin + i);
         const std::int64_t count = queries.length();
-        const LookedAt looked_at(at_, queries, mask);
+        const LookedAt looked_at(at_, queries, mask, bounds);
         if (!looked_at.any(keys)) continue;
         score(k, keys, turned_q + i * tile * at_.key_length, p);
         looked_at.mask(keys, count, p);

@@ -47,32 +47,37 @@ constexpr int tile_bytes = Stage<precision, tile_rows>::bytes;
 
 /// Which keys here the queries here look at (AttentionShape), in few registers.
 struct Sight {
-  const float* mask;  // of keys, or null
-  int queries, keys, offset, least, most;
+  const float* mask;    // of keys, or null
+  const float* bounds;  // of queries, or null
+  int queries, keys, offset, least, most, first_key;
 
   Sight(const AttentionShape& at, void* const* operands)
       : mask(at.masked ? meshwork::at<const float>(operands, 3) : nullptr),
+        bounds(at.bounded ? meshwork::at<const float>(operands, at.bounds()) : nullptr),
         queries(static_cast<int>(at.queries)),
         keys(static_cast<int>(at.keys)),
         offset(static_cast<int>(at.first_query - at.first_key)),
         least(static_cast<int>(std::max(at.distances().least, -any))),
-        most(static_cast<int>(std::min(at.distances().most, any))) {}
+        most(static_cast<int>(std::min(at.distances().most, any))),
+        first_key(static_cast<int>(at.first_key)) {}
   /// Of one sample.
   [[nodiscard]] MESHWORK_HOST_DEVICE Sight of(int sample) const {
     Sight own = *this;
     if (mask != nullptr) own.mask += static_cast<std::int64_t>(sample) * keys;
+    if (bounds != nullptr) own.bounds += static_cast<std::int64_t>(sample) * queries;
     return own;
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE bool looks(int query, int key) const {
     const int distance = query + offset - key;
     return query < queries && key < keys && least <= distance && distance <= most &&
-           (mask == nullptr || mask[key] != 0.0f);
+           (mask == nullptr || mask[key] != 0.0f) &&
+           (bounds == nullptr || static_cast<float>(first_key + key) >= bounds[query]);
   }
   /// Whether all of `query_count` queries look at all of `key_count` keys.
   [[nodiscard]] MESHWORK_HOST_DEVICE bool looks_at_all(int query, int query_count, int key,
                                                        int key_count) const {
     const int last_query = query + query_count - 1, last_key = key + key_count - 1;
-    return mask == nullptr && last_query < queries && last_key < keys &&
+    return mask == nullptr && bounds == nullptr && last_query < queries && last_key < keys &&
            query + offset - last_key >= least && last_query + offset - key <= most;
   }
 

@@ -17,6 +17,7 @@ std::string AttentionShape::text(std::string_view name) const {
          spec::words({{causal, "causal"},
                       {window > 0, "windowed"},
                       {masked, "masked"},
+                      {bounded, "bounded"},
                       {dropout > 0, "dropped"},
                       {resumed, "of a piece"}});
 }

@@ -10,7 +10,8 @@
 //
 // A query looks at keys by their *places*, which are global: at all of them; `causal`, at those up
 // to its own place; with a `window`, at those fewer than so many places away; and, `masked`, at none
-// that the mask (batch, keys; masks.h) does not count. One that looks at no key gives 0.
+// that the mask (batch, keys; masks.h) does not count. One that looks at no key gives 0. A `bounded`
+// query looks at none before its own bound (batch, queries), the place at which its document begins.
 //
 // Where a step works on a piece of sequences, `resumed`, queries stand StepScalars::position further on.
 //
@@ -36,6 +37,7 @@ struct AttentionShape {
   bool causal = false;
   std::int64_t window = 0;  // 0: none
   bool masked = false;
+  bool bounded = false;
   float dropout = 0;
   std::uint64_t random_key = 0;
   bool resumed = false;
@@ -53,6 +55,9 @@ struct AttentionShape {
     return further;
   }
   [[nodiscard]] bool reads_scalars() const { return dropout > 0 || resumed; }
+  /// Where operands stand: the bounds, and what comes behind all that says who looks where.
+  [[nodiscard]] int bounds() const { return masked ? 4 : 3; }
+  [[nodiscard]] int behind_values() const { return bounds() + (bounded ? 1 : 0); }
 
   /// A query looks at keys that stand before it by so many places: from `least` to `most`.
   struct Distances {
@@ -107,7 +112,7 @@ struct AttentionShape {
   void check(const std::string& kernel) const;
 };
 
-/// Operands: q, k, v, [mask], [StepScalars, if it `reads_scalars`], y, l (batch, heads, queries).
+/// Operands: q, k, v, [mask], [bounds], [StepScalars, if it `reads_scalars`], y, l (batch, heads, queries).
 struct AttentionSpec {
   AttentionShape at;
   Precision precision = Precision::float32;
@@ -117,12 +122,12 @@ struct AttentionSpec {
   [[nodiscard]] KernelWork work() const;
   void check() const { at.check(text()); }
 
-  /// Where operands stand: `scalars` behind the mask, `results` behind all that is read.
-  [[nodiscard]] int scalars() const { return at.masked ? 4 : 3; }
+  /// Where operands stand: `scalars` behind mask and bounds, `results` behind all that is read.
+  [[nodiscard]] int scalars() const { return at.behind_values(); }
   [[nodiscard]] int results() const { return scalars() + (at.reads_scalars() ? 1 : 0); }
 };
 
-/// The gradients of sum(y * dy). Operands: q, k, v, [mask], y, l, dy, [StepScalars, with dropout],
+/// The gradients of sum(y * dy). Operands: q, k, v, [mask], [bounds], y, l, dy, [StepScalars, with dropout],
 /// dq, dk, dv.
 struct AttentionGradientSpec {
   AttentionShape at;
@@ -136,8 +141,8 @@ struct AttentionGradientSpec {
     spec::require(!at.resumed, text(), "is of a piece, of which there is no gradient");
   }
 
-  /// Where operands stand: y behind the mask, `scalars` behind dy, `results` behind all that is read.
-  [[nodiscard]] int y() const { return at.masked ? 4 : 3; }
+  /// Where operands stand: y behind mask and bounds, `scalars` behind dy, `results` behind all that is read.
+  [[nodiscard]] int y() const { return at.behind_values(); }
   [[nodiscard]] int scalars() const { return y() + 3; }
   [[nodiscard]] int results() const { return scalars() + (at.dropout > 0 ? 1 : 0); }
 };

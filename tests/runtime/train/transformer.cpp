@@ -74,6 +74,26 @@ SymbolicTensor llama(const SymbolicTensor& tokens) {
   return Dense({.name = "logits", .units = vocabulary, .use_bias = false})(x);
 }
 
+// Of documents, each of which ends with the token 1.
+SymbolicTensor of_documents(const SymbolicTensor& tokens) {
+  auto x = Embedding({.name = "tokens",
+                      .input_dim = vocabulary,
+                      .output_dim = width,
+                      .document_end = 1})(tokens);
+  for (const std::string block : {"a", "b"}) {
+    const auto y = MultiHeadAttention({.name = "attention_" + block,
+                                       .num_heads = 3,
+                                       .key_dim = 4,
+                                       .use_causal_mask = true,
+                                       .rope_max_wavelength = 10000})(
+        RMSNormalization({.name = "norm_" + block})(x));
+    x = Add({.name = block == "a" ? "both" : "sum_b"})({x, y});
+  }
+  const auto up = Dense({.name = "up_a", .units = 25, .activation = Activation::relu})(x);
+  x = Add({.name = "sum_c"})({x, Dense({.name = "down_a", .units = width})(up)});
+  return Dense({.name = "logits", .units = vocabulary, .use_bias = false})(x);
+}
+
 using Network = SymbolicTensor (*)(const SymbolicTensor&);
 
 struct Outcome {
@@ -131,7 +151,7 @@ LayoutEntries tensor_parallel(Network network) {
                         {"up_.*/kernel", columns},
                         {"down_.*/kernel", rows},
                         {"tokens/embeddings", rows}};
-  if (network == llama) layouts.emplace_back("logits/kernel", columns);
+  if (network == llama || network == of_documents) layouts.emplace_back("logits/kernel", columns);
   return layouts;
 }
 
@@ -243,7 +263,7 @@ void check_pieces(Network network) {
       made(spread_over(single)).predict_step({.rows = rows, .inputs = {tokens}, .targets = {}}).front();
   const int ranks = Communicator::world().size();
   std::vector<Setting> all = settings(network, ranks);
-  if (network != llama) {
+  if (network == gpt || network == masked_gpt) {
     all.push_back({"the table of places",
                    {{"data", 1}, {"sequence", ranks}},
                    {{"places/embeddings", {"sequence", {}}},
@@ -285,6 +305,7 @@ TEST_CASE("position by position, a language model gives the scores that it gives
   check_pieces(gpt);
   check_pieces(llama);
   check_pieces(masked_gpt);
+  check_pieces(of_documents);
 }
 
 TEST_CASE("what is no piece of a model's sequences is an error") {
@@ -306,6 +327,41 @@ TEST_CASE("what is no piece of a model's sequences is an error") {
 
 TEST_CASE("a GPT, split by data, heads, vocabulary or sequence, is trained as on one rank") {
   check_all(gpt);
+}
+
+TEST_CASE("a model of documents, split in the same ways, is trained as on one rank") {
+  check_all(of_documents);
+}
+
+TEST_CASE("attention does not look across the end of a document") {
+  DeviceMesh mesh({{"data", Communicator::world().size()}});
+  const SymbolicTensor input = Input({length}, "text", ElementType::int32);
+  Model model(input, of_documents(input), spread_over(mesh, {}, "data"), {.seed = 3});
+  // The second of two documents, behind two others of one length.
+  const std::vector<float> text{5, 6, 7, 1, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  std::vector<float> other = text;
+  other[0] = 50, other[2] = 51;
+  const auto scores = [&](const std::vector<float>& tokens) {
+    return model.predict_step({.rows = 1, .inputs = {tokens}, .targets = {}}).front();
+  };
+  const std::vector<float> first = scores(text), second = scores(other);
+  const auto begin = 4 * vocabulary;  // of the second document
+  CHECK(std::equal(first.begin() + begin, first.end(), second.begin() + begin));
+  // The end is of the first document.
+  CHECK(!std::equal(first.begin() + begin - vocabulary, first.begin() + begin,
+                    second.begin() + begin - vocabulary));
+  // In one document it does look back.
+  std::vector<float> later = text;
+  later[5] = 50;
+  CHECK(!std::equal(first.end() - vocabulary, first.end(), scores(later).end() - vocabulary));
+
+  const SymbolicTensor tokens = Input({length}, "text", ElementType::int32);
+  const auto documents = Embedding(
+      {.name = "tokens", .input_dim = vocabulary, .output_dim = width, .document_end = 1})(tokens);
+  CHECK_THROWS_WITH(
+      Model(tokens, MultiHeadAttention({.name = "a", .num_heads = 3, .key_dim = 4})(documents),
+            spread_over(mesh)),
+      Catch::Contains("documents, which causal attention keeps apart"));
 }
 
 TEST_CASE("a Llama with a window, split in the same ways, is trained as on one rank") {
