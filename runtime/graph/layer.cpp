@@ -341,9 +341,8 @@ TensorId LayerBuilder::documents_of_output(const Operation& operation,
   const Rule rule = operation.rule(shapes);
   const std::string letters =
       rule.inputs[static_cast<std::size_t>(found - inputs.begin())].substr(0, 2);
-  const bool same_places =
-      letters.find_first_of(rule.windows + rule.whole) == std::string::npos &&
-      rule.output.starts_with(letters);
+  const bool same_places = letters.find_first_of(rule.windows + rule.whole) == std::string::npos &&
+                           rule.output.starts_with(letters);
   return same_places ? documents(*found) : -1;
 }
 

@@ -120,7 +120,7 @@ struct LoweringRequest {
   std::optional<Piece> piece = {};           // of Mode::predict: none is of whole sequences
   /// Where so many bytes lie that steps on pieces keep, by their name; null only without a device.
   std::function<void*(const std::string& name, std::int64_t bytes)> kept = {};
-  const UpdateRule* update = nullptr;        // for Mode::train
+  const UpdateRule* update = nullptr;  // for Mode::train
   const ParameterForm* form = nullptr;
   const Parameters* parameters = nullptr;  // null only without a device
   void* step_scalars = nullptr;            // StepScalars on the device

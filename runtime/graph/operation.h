@@ -130,10 +130,11 @@ class Operation {
   [[nodiscard]] virtual Range window(int input, int dimension, Range output,
                                      std::span<const Shape> inputs) const;
 
-  /// Whether forward works on pieces of sequences (sequences.h), whose positions have `letter` of its
-  /// rule. So it does, unless an operation says otherwise, where that is an ordinary letter, which the
-  /// output has. Of one of windows, `Operation::window` must look at no position behind the output's.
-  /// What tells positions apart by the output's block asks `Lowering::positions`, or says no.
+  /// Whether forward works on pieces of sequences (sequences.h), whose positions have `letter` of
+  /// its rule. So it does, unless an operation says otherwise, where that is an ordinary letter,
+  /// which the output has. Of one of windows, `Operation::window` must look at no position behind
+  /// the output's. What tells positions apart by the output's block asks `Lowering::positions`, or
+  /// says no.
   [[nodiscard]] virtual bool takes_pieces(char letter, const Rule& rule) const;
 
   /// The reductions that forward and backward emit over letters in the rule's `own`, for costs.

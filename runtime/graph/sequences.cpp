@@ -70,8 +70,8 @@ class Tracing {
             position_by_position && known && rule.inputs[i][positions(i)] == letter;
       } else if (letter != 0) {
         const bool windowed = has(rule.windows, letter);
-        const bool meets = known ? has(rule.inputs[i], letter) && windowed
-                                 : rule.output.back() == letter;
+        const bool meets =
+            known ? has(rule.inputs[i], letter) && windowed : rule.output.back() == letter;
         position_by_position = position_by_position && !meets;
       }
     }

@@ -35,7 +35,7 @@ namespace meshwork {
 struct Sequences {
   std::int64_t length = 0;      // positions of a whole one
   std::vector<int> dimensions;  // by tensor: which one counts positions; -1: none does
-  std::string obstacle;         // to pieces, in words; "": there is none, and all outputs have positions
+  std::string obstacle;  // to pieces, in words; "": there is none, and all outputs have positions
 };
 [[nodiscard]] Sequences sequences_of(const Plan& plan);
 

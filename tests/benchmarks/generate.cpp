@@ -37,8 +37,8 @@ struct Transformer {
 
 SymbolicTensor gpt(const SymbolicTensor& tokens, const Transformer& of) {
   const auto norm = [] { return LayerNormalization({.epsilon = 1e-5F}); };
-  const SharedLayer table = ReversibleEmbedding(
-      {.name = "tokens", .input_dim = of.tokens, .output_dim = of.width});
+  const SharedLayer table =
+      ReversibleEmbedding({.name = "tokens", .input_dim = of.tokens, .output_dim = of.width});
   auto x = table(tokens);
   x = Add()({x, PositionEmbedding({.sequence_length = of.length})(x)});
   for (int block = 0; block < of.blocks; ++block) {

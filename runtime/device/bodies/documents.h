@@ -1,4 +1,5 @@
-// Where documents begin. A place looks for the end of the document before: no further than its own goes.
+// Where documents begin. A place looks for the end of the document before: no further than its own
+// goes.
 #pragma once
 
 #include "runtime/device/body_forms.h"
@@ -24,16 +25,15 @@ struct DocumentStart {
 template <class Loops>
 void add_documents(auto& kernels) {
   kernels.template add<DocumentStartSpec>([](const DocumentStartSpec& spec, const auto& context) {
-    return Loops::elements(
-        context, spec.rows * spec.places, 8, [=](void* const* operands) {
-          return DocumentStart{at<const std::int32_t>(operands, 0),
-                               spec.of_piece ? at<const StepScalars>(operands, 1) : nullptr,
-                               at(operands, spec.of_piece ? 2 : 1),
-                               spec.places,
-                               spec.all,
-                               spec.first,
-                               spec.end};
-        });
+    return Loops::elements(context, spec.rows * spec.places, 8, [=](void* const* operands) {
+      return DocumentStart{at<const std::int32_t>(operands, 0),
+                           spec.of_piece ? at<const StepScalars>(operands, 1) : nullptr,
+                           at(operands, spec.of_piece ? 2 : 1),
+                           spec.places,
+                           spec.all,
+                           spec.first,
+                           spec.end};
+    });
   });
 }
 

@@ -28,13 +28,10 @@ void add_pieces(auto& kernels) {
   kernels.template add<CutPieceSpec>([](const CutPieceSpec& spec, const auto& context) {
     return Loops::grid(context, spec.outer * spec.positions, spec.inner, 8,
                        [=](void* const* operands) {
-                         return PieceRows<true>{at(operands, 0),
-                                                at(operands, 2),
-                                                at<const StepScalars>(operands, 1),
-                                                spec.positions,
-                                                spec.inner,
-                                                spec.all,
-                                                spec.first};
+                         return PieceRows<true>{
+                             at(operands, 0), at(operands, 2), at<const StepScalars>(operands, 1),
+                             spec.positions,  spec.inner,      spec.all,
+                             spec.first};
                        });
   });
   kernels.template add<KeepPieceSpec>([](const KeepPieceSpec& spec, const auto& context) {

@@ -293,7 +293,8 @@ class Forward {
     if (one_query()) {
       const float* const mask = mask_of(at_, operands, sample);
       const float* const bounds = bounds_of(at_, operands, sample);
-      *logarithms = attend_alone(bounded(here, here.keys_of(0), bounds, 0), q.at(0), k, v, mask, pieces.take(at_.keys), to);
+      *logarithms = attend_alone(bounded(here, here.keys_of(0), bounds, 0), q.at(0), k, v, mask,
+                                 pieces.take(at_.keys), to);
       return;
     }
     float* const turned = pieces.take(tile * at_.key_length);

@@ -255,8 +255,8 @@ struct Forward {
   }
   MESHWORK_DEVICE void operator()(const Block& block, std::int64_t number) const {
     if constexpr (resumed) {
-      Forward<precision, drops, false> here{at.from(scalars->position), sight, kept, nullptr, q, k, v,
-                                            y, logarithms};
+      Forward<precision, drops, false> here{
+          at.from(scalars->position), sight, kept, nullptr, q, k, v, y, logarithms};
       here.sight.offset += static_cast<int>(scalars->position);
       here(block, number);
     } else {
@@ -562,15 +562,10 @@ KernelPointer forward_kernel(const AttentionSpec& spec, const Context& context) 
     const int y = spec.results();
     const auto* const scalars =
         drops || resumed ? at<const StepScalars>(operands, spec.scalars()) : nullptr;
-    const Forward<precision, drops, resumed> forward{spec.at,
-                                                     Sight(spec.at, operands),
-                                                     Kept(spec.at.dropout, scalars),
-                                                     scalars,
-                                                     at(operands, 0),
-                                                     at(operands, 1),
-                                                     at(operands, 2),
-                                                     at(operands, y),
-                                                     at(operands, y + 1)};
+    const Forward<precision, drops, resumed> forward{
+        spec.at,         Sight(spec.at, operands), Kept(spec.at.dropout, scalars),
+        scalars,         at(operands, 0),          at(operands, 1),
+        at(operands, 2), at(operands, y),          at(operands, y + 1)};
     for_blocks(launcher, forward.tasks(), forward);
   });
 }

@@ -9,11 +9,13 @@
 // exp(scale * q . k - l) again (Dao et al., "FlashAttention", arXiv:2205.14135).
 //
 // A query looks at keys by their *places*, which are global: at all of them; `causal`, at those up
-// to its own place; with a `window`, at those fewer than so many places away; and, `masked`, at none
-// that the mask (batch, keys; masks.h) does not count. One that looks at no key gives 0. A `bounded`
-// query looks at none before its own bound (batch, queries), the place at which its document begins.
+// to its own place; with a `window`, at those fewer than so many places away; and, `masked`, at
+// none that the mask (batch, keys; masks.h) does not count. One that looks at no key gives 0. A
+// `bounded` query looks at none before its own bound (batch, queries), the place at which its
+// document begins.
 //
-// Where a step works on a piece of sequences, `resumed`, queries stand StepScalars::position further on.
+// Where a step works on a piece of sequences, `resumed`, queries stand StepScalars::position
+// further on.
 //
 // With a `dropout` rate, each p is kept with probability 1 - rate and divided by that, else 0;
 // which are kept follows from a Philox word of the element (sample, head, query, key) of all of
@@ -105,14 +107,15 @@ struct AttentionShape {
            first_key + key;
   }
 
-  /// Pairs of a query and a key that it looks at, over batch and heads; `resumed`, halfway through the
-  /// sequences.
+  /// Pairs of a query and a key that it looks at, over batch and heads; `resumed`, halfway through
+  /// the sequences.
   [[nodiscard]] double pairs() const;
   [[nodiscard]] std::string text(std::string_view name) const;
   void check(const std::string& kernel) const;
 };
 
-/// Operands: q, k, v, [mask], [bounds], [StepScalars, if it `reads_scalars`], y, l (batch, heads, queries).
+/// Operands: q, k, v, [mask], [bounds], [StepScalars, if it `reads_scalars`], y, l (batch, heads,
+/// queries).
 struct AttentionSpec {
   AttentionShape at;
   Precision precision = Precision::float32;
@@ -127,8 +130,8 @@ struct AttentionSpec {
   [[nodiscard]] int results() const { return scalars() + (at.reads_scalars() ? 1 : 0); }
 };
 
-/// The gradients of sum(y * dy). Operands: q, k, v, [mask], [bounds], y, l, dy, [StepScalars, with dropout],
-/// dq, dk, dv.
+/// The gradients of sum(y * dy). Operands: q, k, v, [mask], [bounds], y, l, dy, [StepScalars, with
+/// dropout], dq, dk, dv.
 struct AttentionGradientSpec {
   AttentionShape at;
   Precision precision = Precision::float32;
@@ -141,7 +144,8 @@ struct AttentionGradientSpec {
     spec::require(!at.resumed, text(), "is of a piece, of which there is no gradient");
   }
 
-  /// Where operands stand: y behind mask and bounds, `scalars` behind dy, `results` behind all that is read.
+  /// Where operands stand: y behind mask and bounds, `scalars` behind dy, `results` behind all that
+  /// is read.
   [[nodiscard]] int y() const { return at.behind_values(); }
   [[nodiscard]] int scalars() const { return y() + 3; }
   [[nodiscard]] int results() const { return scalars() + (at.dropout > 0 ? 1 : 0); }

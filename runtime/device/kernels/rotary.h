@@ -20,7 +20,8 @@ struct RotarySpec {
   bool back = false;
   std::int64_t all = 0;
   [[nodiscard]] std::string text() const {
-    return spec::sized("rotary", {batch, places, vectors, length}) + spec::words({{back, "back"}, {all > 0, "of a piece"}});
+    return spec::sized("rotary", {batch, places, vectors, length}) +
+           spec::words({{back, "back"}, {all > 0, "of a piece"}});
   }
   [[nodiscard]] KernelWork work() const {
     return spec::elements(2 * spec::product({batch, places, vectors, length}));

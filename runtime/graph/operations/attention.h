@@ -5,19 +5,19 @@
 // (batch, keys, key heads, value length); y (batch, queries, heads, value length). Heads of queries
 // share those of keys in groups, in order. kernels/attention.h has the formula.
 //
-// A further input, the mask of the keys (batch, keys; mask.h), says which of them are looked at. One
-// behind, where the documents of the queries begin (batch, queries; document_starts.h), keeps these
-// apart.
+// A further input, the mask of the keys (batch, keys; mask.h), says which of them are looked at.
+// One behind, where the documents of the queries begin (batch, queries; document_starts.h), keeps
+// these apart.
 //
-// Rule "bqhe,bqhe,bqhf,bq,bq->bqhf": batch, places and heads are free. Places slide a window: for the
-// queries [a, b) a rank needs all keys; of a causal attention those of [0, b), and of one with a
-// window of w those from a - w + 1 on. They are brought before forward, and their gradients go back
-// to the owners: context parallelism. Where heads share keys, h slides one too: more ranks than
-// heads of keys are as good as fewer. A split of f leaves the gradients of q and k partial. e is
-// whole.
+// Rule "bqhe,bqhe,bqhf,bq,bq->bqhf": batch, places and heads are free. Places slide a window: for
+// the queries [a, b) a rank needs all keys; of a causal attention those of [0, b), and of one with
+// a window of w those from a - w + 1 on. They are brought before forward, and their gradients go
+// back to the owners: context parallelism. Where heads share keys, h slides one too: more ranks
+// than heads of keys are as good as fewer. A split of f leaves the gradients of q and k partial. e
+// is whole.
 //
-// A causal one takes pieces of sequences (sequences.h): keys, values and their mask are kept. One whose
-// queries look at themselves alone would keep nothing, and does not.
+// A causal one takes pieces of sequences (sequences.h): keys, values and their mask are kept. One
+// whose queries look at themselves alone would keep nothing, and does not.
 #pragma once
 
 #include <algorithm>

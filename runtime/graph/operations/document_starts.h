@@ -1,8 +1,8 @@
 // Where the document of each place begins: y (batch, places) of numbers x (batch, places; int32). A
 // document goes up to a number that ends it, and the next begins behind that.
 //
-// Rule "bt->bt". Places slide a window: for those up to b a rank needs all numbers before, which it is
-// brought. Of pieces of sequences (sequences.h) they are kept. No gradient goes through.
+// Rule "bt->bt". Places slide a window: for those up to b a rank needs all numbers before, which it
+// is brought. Of pieces of sequences (sequences.h) they are kept. No gradient goes through.
 #pragma once
 
 #include <utility>

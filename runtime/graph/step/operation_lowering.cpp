@@ -326,10 +326,9 @@ class OperationLowering final : public Lowering {
     const auto [outer, positions, inner] = around(shape, dimension);
     const std::string label = fmt::format("{} piece {}", path(), input);
     const Buffer piece = step_.builder.scratch(element_count(shape) * float32_bytes, label);
-    step_.builder.emit(
-        CutPieceSpec{outer, positions, inner, step_.request.piece->of->length,
-                     blocks_[input][dimension].begin},
-        {whole, step_.scalars, piece}, label);
+    step_.builder.emit(CutPieceSpec{outer, positions, inner, step_.request.piece->of->length,
+                                    blocks_[input][dimension].begin},
+                       {whole, step_.scalars, piece}, label);
     return piece;
   }
 
@@ -341,8 +340,8 @@ class OperationLowering final : public Lowering {
   }
 
   // What the ranks want of an input beyond their blocks, or nothing if every box is the block: the
-  // same answer on all ranks, since what follows from it can be a collective. Along the positions of
-  // a piece nothing is wanted.
+  // same answer on all ranks, since what follows from it can be a collective. Along the positions
+  // of a piece nothing is wanted.
   std::optional<Windows> find_windows(int input) const {
     Rule rule = planned_.rule;
     Split split = planned_.split;

@@ -120,9 +120,8 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     : device_(&device),
       rows_(request.rows),
       collectives_(bind_collectives(mesh, transport, trace, request.plan->placing.empty())),
-      parts_(
-          meshwork::fed_parts(*request.plan, request.mode, request.micro_batches(), mesh.rank(),
-                              request.piece ? &*request.piece : nullptr)),
+      parts_(meshwork::fed_parts(*request.plan, request.mode, request.micro_batches(), mesh.rank(),
+                                 request.piece ? &*request.piece : nullptr)),
       counting_(counting),
       name_("the step of " + what_it_is_of(request)) {
   LoweringRequest bound = request;

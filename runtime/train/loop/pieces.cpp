@@ -35,8 +35,8 @@ void feed_part(Step& step, std::size_t part, const Graph& graph, const Piece& pi
   const Shape shape = piece.shape_of(id, graph.shape_of(id, rows));
   std::vector<float> held(static_cast<std::size_t>(element_count(shape_of(block))));
   constexpr std::int64_t only_sample = 0;
-  copy_samples(std::as_bytes(values).data(), shape, float32_bytes, std::span(&only_sample, 1), block,
-               std::as_writable_bytes(std::span(held)).data());
+  copy_samples(std::as_bytes(values).data(), shape, float32_bytes, std::span(&only_sample, 1),
+               block, std::as_writable_bytes(std::span(held)).data());
   if (graph.tensors[id].type == ElementType::float32) {
     step.feed(part, held.data());
     return;
@@ -74,8 +74,8 @@ std::vector<std::vector<float>> predict_piece(Model::State& model, const BatchVi
          sequences.length);
   }
   check_classes(graph, piece);
-  Step& step = model.engine->step(
-      {.mode = Mode::predict, .rows = piece.rows, .positions = positions});
+  Step& step =
+      model.engine->step({.mode = Mode::predict, .rows = piece.rows, .positions = positions});
   const Piece at{&sequences, positions};
   for (std::size_t part = 0; part < step.fed_parts().size(); ++part) {
     const auto input = std::ranges::find(graph.inputs, step.fed_parts()[part].tensor);

@@ -56,8 +56,8 @@ Truth truth_of(const AttentionShape& at, const Numbers& of) {
           const std::int64_t query = at.first_query + i, key = at.first_key + j;
           if (at.causal && key > query) continue;
           if (at.window > 0 && std::abs(query - key) >= at.window) continue;
-          if (at.bounded && static_cast<float>(key) < of.bounds[static_cast<std::size_t>(
-                                                         b * at.queries + i)]) {
+          if (at.bounded &&
+              static_cast<float>(key) < of.bounds[static_cast<std::size_t>(b * at.queries + i)]) {
             continue;
           }
           if (at.masked && of.mask[static_cast<std::size_t>(b * at.keys + j)] == 0) continue;

@@ -1,5 +1,5 @@
-// Which models can be run on pieces of sequences, and what a step on one position costs: counted in the
-// kernels and collectives that are booked, so that no mesh has to be there.
+// Which models can be run on pieces of sequences, and what a step on one position costs: counted in
+// the kernels and collectives that are booked, so that no mesh has to be there.
 #include "runtime/graph/sequences.h"
 
 #include <map>
@@ -49,12 +49,13 @@ std::string obstacle(const std::function<SymbolicTensor(const SymbolicTensor&)>&
 
 SymbolicTensor transformer(const SymbolicTensor& tokens) {
   auto x = Add({.name = "both"})(
-      {tokens, PositionEmbedding({.name = "places", .sequence_length = tokens.shape()[1]})(tokens)});
+      {tokens,
+       PositionEmbedding({.name = "places", .sequence_length = tokens.shape()[1]})(tokens)});
   for (const std::string block : {"a", "b"}) {
-    const auto y = attention("attention_" + block)(LayerNormalization({.name = "norm_" + block})(x));
+    const auto y =
+        attention("attention_" + block)(LayerNormalization({.name = "norm_" + block})(x));
     x = Add({.name = "mid_" + block})({x, y});
-    const auto up =
-        Dense({.name = "up_" + block, .units = 20, .activation = Activation::gelu})(x);
+    const auto up = Dense({.name = "up_" + block, .units = 20, .activation = Activation::gelu})(x);
     x = Add({.name = "sum_" + block})({x, Dense({.name = "down_" + block, .units = width})(up)});
   }
   return x;
@@ -116,8 +117,7 @@ TEST_CASE("what works position by position, or looks back alone, is run on piece
           return Reshape({.name = "r", .target_shape = {6, 2, width / 2}})(x);
         }) == "");
   CHECK(obstacle([](const SymbolicTensor& x) {
-          return EinsumDense(
-              {.name = "e", .equation = "btc,tcd->btd", .output_shape = {6, 5}})(x);
+          return EinsumDense({.name = "e", .equation = "btc,tcd->btd", .output_shape = {6, 5}})(x);
         }) == "");
 }
 
@@ -128,22 +128,25 @@ TEST_CASE("what looks at other positions is named as the obstacle to pieces") {
       {"own/attention", [](const SymbolicTensor& x) { return attention("own", 1)(x); }},
       {"conv/convolution",
        [](const SymbolicTensor& x) {
-         return Conv1D({.name = "conv", .filters = 2, .kernel_size = 3, .padding = Padding::same})(x);
+         return Conv1D({.name = "conv", .filters = 2, .kernel_size = 3, .padding = Padding::same})(
+             x);
        }},
       {"mix/product",
        [](const SymbolicTensor& x) {
-         return EinsumDense(
-             {.name = "mix", .equation = "btc,ts->bsc", .output_shape = {6, width}})(x);
+         return EinsumDense({.name = "mix", .equation = "btc,ts->bsc", .output_shape = {6, width}})(
+             x);
        }},
       {"norm/",
-       [](const SymbolicTensor& x) { return GroupNormalization({.name = "norm", .groups = 2})(x); }},
-      {"shares/", [](const SymbolicTensor& x) { return Softmax({.name = "shares", .axis = 1})(x); }},
+       [](const SymbolicTensor& x) {
+         return GroupNormalization({.name = "norm", .groups = 2})(x);
+       }},
+      {"shares/",
+       [](const SymbolicTensor& x) { return Softmax({.name = "shares", .axis = 1})(x); }},
       {"turned/product",
        [](const SymbolicTensor& x) {
          return Dense({.name = "turned", .units = 3})(Permute({.name = "p", .dims = {2, 1}})(x));
        }},
-      {"rows/reshape",
-       [](const SymbolicTensor& x) {
+      {"rows/reshape", [](const SymbolicTensor& x) {
          return Reshape({.name = "rows", .target_shape = {3, 2 * width}})(x);
        }}};
   for (const auto& [path, build] : looking) {

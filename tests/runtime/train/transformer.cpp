@@ -76,10 +76,8 @@ SymbolicTensor llama(const SymbolicTensor& tokens) {
 
 // Of documents, each of which ends with the token 1.
 SymbolicTensor of_documents(const SymbolicTensor& tokens) {
-  auto x = Embedding({.name = "tokens",
-                      .input_dim = vocabulary,
-                      .output_dim = width,
-                      .document_end = 1})(tokens);
+  auto x = Embedding(
+      {.name = "tokens", .input_dim = vocabulary, .output_dim = width, .document_end = 1})(tokens);
   for (const std::string block : {"a", "b"}) {
     const auto y = MultiHeadAttention({.name = "attention_" + block,
                                        .num_heads = 3,
@@ -210,12 +208,10 @@ SymbolicTensor masked_gpt(const SymbolicTensor& tokens) {
   auto x = table(tokens);
   x = Add({.name = "both"})(
       {x, PositionEmbedding({.name = "places", .sequence_length = length})(x)});
-  x = Add({.name = "sum_a"})({x, MultiHeadAttention({.name = "attention_a",
-                                                     .num_heads = 3,
-                                                     .key_dim = 4,
-                                                     .use_causal_mask = true})(x)});
-  const auto up =
-      Dense({.name = "up_a", .units = 25, .activation = Activation::relu})(x);
+  x = Add({.name = "sum_a"})(
+      {x, MultiHeadAttention(
+              {.name = "attention_a", .num_heads = 3, .key_dim = 4, .use_causal_mask = true})(x)});
+  const auto up = Dense({.name = "up_a", .units = 25, .activation = Activation::relu})(x);
   return table(Add({.name = "sum_b"})({x, Dense({.name = "down_a", .units = width})(up)}));
 }
 
@@ -254,20 +250,23 @@ void check_pieces(Network network) {
     Model model(input, network(input), std::move(distribution), {.seed = 3});
     unsigned seed = 0;
     for (const Variable& variable : model.graph().variables) {
-      model.set_variable(variable.path, random_floats(element_count(variable.options.shape), ++seed));
+      model.set_variable(variable.path,
+                         random_floats(element_count(variable.options.shape), ++seed));
     }
     return model;
   };
   DeviceMesh single = alone();
   const std::vector<float> expected =
-      made(spread_over(single)).predict_step({.rows = rows, .inputs = {tokens}, .targets = {}}).front();
+      made(spread_over(single))
+          .predict_step({.rows = rows, .inputs = {tokens}, .targets = {}})
+          .front();
   const int ranks = Communicator::world().size();
   std::vector<Setting> all = settings(network, ranks);
   if (network == gpt || network == masked_gpt) {
-    all.push_back({"the table of places",
-                   {{"data", 1}, {"sequence", ranks}},
-                   {{"places/embeddings", {"sequence", {}}},
-                    {"places/output", {"data", "sequence", {}}}}});
+    all.push_back(
+        {"the table of places",
+         {{"data", 1}, {"sequence", ranks}},
+         {{"places/embeddings", {"sequence", {}}}, {"places/output", {"data", "sequence", {}}}}});
   }
   for (const Setting& setting : all) {
     INFO(setting.name << " over " << ranks << " ranks");
@@ -293,9 +292,9 @@ void check_pieces(Network network) {
       its.insert(its.end(), expected.begin() + at * vocabulary,
                  expected.begin() + (at + 2) * vocabulary);
     }
-    CHECK(difference(
-              model.predict_piece({.rows = rows, .inputs = {again}, .targets = {}}, 3).front(), its,
-              1e-4) == "");
+    CHECK(
+        difference(model.predict_piece({.rows = rows, .inputs = {again}, .targets = {}}, 3).front(),
+                   its, 1e-4) == "");
   }
 }
 
@@ -313,9 +312,8 @@ TEST_CASE("what is no piece of a model's sequences is an error") {
   const SymbolicTensor input = Input({length}, "text", ElementType::int32);
   Model model(input, gpt(input), spread_over(mesh, {}, "data"));
   const auto refused = [&](std::vector<float> tokens, std::int64_t position, const char* what) {
-    CHECK_THROWS_WITH(
-        model.predict_piece({.rows = 1, .inputs = {tokens}, .targets = {}}, position),
-        Catch::Contains(what));
+    CHECK_THROWS_WITH(model.predict_piece({.rows = 1, .inputs = {tokens}, .targets = {}}, position),
+                      Catch::Contains(what));
   };
   refused({1, 2}, 12, "positions 12 to 13 of sequences of 13");
   refused({1, 2}, -1, "positions -1 to 0 of sequences of 13");

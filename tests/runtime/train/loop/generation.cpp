@@ -111,7 +111,8 @@ TEST_CASE("a text goes on behind its last token, also when it is longer than the
                     Catch::Contains("expected a model of next tokens"));
 }
 
-TEST_CASE("each token is seen once, the prompt in pieces, until the text is longer than the model sees") {
+TEST_CASE(
+    "each token is seen once, the prompt in pieces, until the text is longer than the model sees") {
   const TokenModel of{.length = 100, .classes = 3};
   struct Asked {
     std::int64_t first, places;  // first < 0: all
@@ -179,8 +180,9 @@ TEST_CASE("which tokens take a pass over all places is said, and why") {
   const auto mixed =
       EinsumDense({.name = "mix", .equation = "btc,ts->bsc", .output_shape = {4, 5}});
   Model looking(places, mixed(counter(places, false)), spread_over(mesh));
-  CHECK(slow_tokens(looking, 2, {.tokens = 1}) ==
-        "each token takes a pass over all 4 places: mix/product does not work position by position");
+  CHECK(
+      slow_tokens(looking, 2, {.tokens = 1}) ==
+      "each token takes a pass over all 4 places: mix/product does not work position by position");
 }
 
 }  // namespace meshwork::generation_test
