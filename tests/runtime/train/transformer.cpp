@@ -247,7 +247,7 @@ void check_pieces(Network network) {
   // Weights that make the scores differ from position to position.
   const auto made = [&](Distribution distribution) {
     const SymbolicTensor input = Input({length}, "text", ElementType::int32);
-    Model model(input, network(input), std::move(distribution), {.seed = 3});
+    Model model(input, network(input), std::move(distribution), {.seed = 3, .check_plan = true});
     unsigned seed = 0;
     for (const Variable& variable : model.graph().variables) {
       model.set_variable(variable.path,
