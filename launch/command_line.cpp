@@ -78,6 +78,11 @@ Writes a text token by token as a model of next tokens gives it. A model of 256 
 bytes: the prompt and what follows are text. Of any other the tokens are numbers. A seed gives the
 same text on every mesh. The data of the configuration are not needed.
 
+A model whose attention is causal sees each token once: its keys and values are kept, each rank's
+those of its heads. It sees all places for each token once the text is longer than the model's
+input. So does a model that looks at other places in another way, always. A note says which tokens
+take that long.
+
 Examples:
   meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "A hacker is "
   meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "Unix" --temperature 0.8 --top-k 20

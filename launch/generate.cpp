@@ -37,6 +37,8 @@ int generate(Runtime& runtime, const CommandLine& line) {
       std::fputs(more.c_str(), stdout);
       std::fflush(stdout);
     };
+    const std::string slow = slow_tokens(session->model(), std::ssize(prompt), options);
+    if (!slow.empty() && runtime.is_root()) std::fprintf(stderr, "note: %s\n", slow.c_str());
     for (const std::int32_t token : prompt) show(text.add(token));
     generate_tokens(session->model(), prompt, options, [&](std::int32_t token) {
       show(text.add(token));

@@ -11,6 +11,7 @@
 #include "runtime/graph/operations/affine.h"
 #include "runtime/graph/operations/contraction.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/operations/document_starts.h"
 #include "runtime/graph/operations/embedding.h"
 #include "runtime/graph/operations/mask.h"
 
@@ -27,6 +28,10 @@ void describe_table(Options& options, Visitor& option) {
   option.required("output_dim", options.output_dim, length, "length of a vector");
   option("mask_zero", options.mask_zero,
          "the number 0 is padding: attention, means over places, losses and metrics leave it out");
+  option("document_end", options.document_end,
+         at_least(no_end).up_to(std::numeric_limits<std::int32_t>::max()),
+         "the number that ends a document: causal attention looks at no document before its own; "
+         "places are counted on; -1: none does");
   describe_variable(option, "embeddings", "the vectors", options.embeddings_initializer,
                     options.embeddings_regularizer, options.embeddings_constraint);
   option("trainable", options.trainable, "train the vectors; false: they stay as they are");
@@ -52,6 +57,10 @@ TensorId embed(const Options& of, LayerBuilder& builder, TensorId x) {
     }
     const MaskOptions mask{.type = ElementType::int32, .dimensions = builder.shape(x).size()};
     builder.set_mask(y, builder.apply(std::make_unique<MaskOperation>(mask), {x}));
+  }
+  if (of.document_end != no_end) {
+    const auto end = static_cast<std::int32_t>(of.document_end);
+    builder.set_documents(y, builder.apply(std::make_unique<DocumentStartsOperation>(end), {x}));
   }
   return y;
 }

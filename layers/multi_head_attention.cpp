@@ -104,19 +104,30 @@ TensorId attend(const Options& of, const HeadCounts& heads, LayerBuilder& builde
     counted =
         builder.apply(std::make_unique<PairOperation>(PairFunction::product), {counted, other});
   }
+  // Keys of other places than the queries' have no documents in common with them.
+  const TensorId documents =
+      builder.documents(query) == builder.documents(key) ? builder.documents(query) : -1;
+  if (documents >= 0 && !of.use_causal_mask) {
+    fail(
+        "its input has documents, which causal attention keeps apart and no other: set "
+        "use_causal_mask, or no document_end");
+  }
   const AttentionOptions attention{
       .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(heads.key_dim))),
       .causal = of.use_causal_mask,
       .window = of.sliding_window,
       .masked = counted >= 0,
+      .bounded = documents >= 0,
       .dropout = of.dropout};
   std::vector<TensorId> operands{q, k, v};
   if (attention.masked) operands.push_back(counted);
+  if (attention.bounded) operands.push_back(documents);
   const TensorId mixed = builder.apply(std::make_unique<AttentionOperation>(attention), operands);
   const Shape kernel{heads.queries, heads.value_dim, builder.shape(query).back()};
   const TensorId y = project(of, builder, "attention_output/", "bthk,hkd->btd", mixed, kernel,
                              fans_of(kernel, 2), of.use_bias ? 1 : 0);
   builder.set_mask(y, builder.mask(query));
+  builder.set_documents(y, builder.documents(query));
   return y;
 }
 

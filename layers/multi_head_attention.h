@@ -41,8 +41,10 @@ struct MultiHeadAttentionOptions {
 /// Called on (query), (query, value) or (query, value, key). Variables: `query`, `key`, `value`,
 /// each with `kernel` (features, heads, length) and `bias` (heads, length), and `attention_output`
 /// with `kernel` (heads, value_dim, features) and `bias` (features). Masks of keys and values
-/// (runtime/graph/operations/mask.h) say which places are looked at; y has the query's. Throws
-/// `Error` for options out of range; when called, for sequences that do not go together.
+/// (runtime/graph/operations/mask.h) say which places are looked at; y has the query's. Causal
+/// attention looks at places of the query's own document
+/// (runtime/graph/operations/document_starts.h) alone. Throws `Error` for options out of range;
+/// when called, for sequences that do not go together.
 [[nodiscard]] SharedLayer MultiHeadAttention(MultiHeadAttentionOptions options);
 
 struct GroupQueryAttentionOptions {

@@ -44,6 +44,8 @@ struct GraphTensor {
   int producer = -1;           // index into operations, where it is a value
   std::vector<int> consumers;  // operations
   TensorId mask = -1;          // which of its places count (operations/mask.h); -1: all
+  /// Where the documents of its places begin (operations/document_starts.h); -1: they are one.
+  TensorId documents = -1;
   [[nodiscard]] bool batched() const { return !shape.empty() && shape[0] == -1; }
 };
 

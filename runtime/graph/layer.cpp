@@ -321,12 +321,29 @@ TensorId LayerBuilder::apply(std::unique_ptr<Operation> operation, std::vector<T
   try {
     const TensorId output =
         graph_->add_operation(std::move(operation), inputs, layer_stack_.back(), path);
-    const TensorId mask = mask_of_output(*graph_->operations.back().operation, inputs);
+    const std::shared_ptr<const Operation> made = graph_->operations.back().operation;
+    graph_->tensors[output].documents = documents_of_output(*made, inputs);
+    const TensorId mask = mask_of_output(*made, inputs);
     graph_->tensors[output].mask = mask;
     return output;
   } catch (const PathError& error) {
     throw Error(error.problem());  // the user knows the layer
   }
+}
+
+TensorId LayerBuilder::documents_of_output(const Operation& operation,
+                                           const std::vector<TensorId>& inputs) const {
+  const auto found =
+      std::ranges::find_if(inputs, [&](TensorId input) { return documents(input) >= 0; });
+  if (found == inputs.end() || operation.output_values() == ValueKind::mask) return -1;
+  std::vector<Shape> shapes;
+  for (const TensorId input : inputs) shapes.push_back(shape(input));
+  const Rule rule = operation.rule(shapes);
+  const std::string letters =
+      rule.inputs[static_cast<std::size_t>(found - inputs.begin())].substr(0, 2);
+  const bool same_places = letters.find_first_of(rule.windows + rule.whole) == std::string::npos &&
+                           rule.output.starts_with(letters);
+  return same_places ? documents(*found) : -1;
 }
 
 TensorId LayerBuilder::mask_of_output(const Operation& operation,

@@ -27,7 +27,8 @@
 // Flatten, may be in any number of models.
 //
 // A tensor may have a mask, which says what of it counts (operations/mask.h). Some layers make one;
-// it goes along by the letters of operations, so that no layer needs to hand it on.
+// it goes along by the letters of operations, so that no layer needs to hand it on. So it is with
+// documents, which say what of a sequence belongs together (operations/document_starts.h).
 #pragma once
 
 #include <map>
@@ -165,6 +166,15 @@ class LayerBuilder {
   [[nodiscard]] TensorId mask(TensorId tensor) const { return graph_->tensors[tensor].mask; }
   /// Gives `tensor` another mask; -1: none.
   void set_mask(TensorId tensor, TensorId mask) { graph_->tensors[tensor].mask = mask; }
+  /// Where the documents of a tensor's places begin (operations/document_starts.h), or -1. An output
+  /// has those of the first input that has some, if it begins with the same letters: the rule of
+  /// masks.
+  [[nodiscard]] TensorId documents(TensorId tensor) const {
+    return graph_->tensors[tensor].documents;
+  }
+  void set_documents(TensorId tensor, TensorId starts) {
+    graph_->tensors[tensor].documents = starts;
+  }
   /// Builds `layer` in the scope of the one being built.
   [[nodiscard]] TensorId call(const std::shared_ptr<Layer>& layer,
                               std::span<const TensorId> inputs);
@@ -185,6 +195,8 @@ class LayerBuilder {
     std::map<std::string, int> unnamed;  // how many of a class
   };
 
+  TensorId documents_of_output(const Operation& operation,
+                               const std::vector<TensorId>& inputs) const;
   TensorId mask_of_output(const Operation& operation, const std::vector<TensorId>& inputs);
   std::string current_scope() const;
   std::string free_name(Scope& scope, const std::string& stem) const;

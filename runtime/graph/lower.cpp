@@ -25,20 +25,7 @@ std::vector<bool> operations_to_run(const Plan& plan, Mode mode) {
   if (mode != Mode::predict) {
     return std::vector<bool>(plan.operations.size(), true);
   }
-  std::vector<bool> wanted(plan.graph->tensors.size(), false);
-  for (const TensorId output : plan.graph->outputs) {
-    wanted[output] = true;
-  }
-  std::vector<bool> runs(plan.operations.size());
-  for (std::size_t o = plan.operations.size(); o-- > 0;) {
-    runs[o] = wanted[plan.operations[o].output];
-    if (runs[o]) {
-      for (const TensorId input : plan.operations[o].inputs) {
-        wanted[input] = true;
-      }
-    }
-  }
-  return runs;
+  return operations_of_outputs(plan);
 }
 
 // By operation: whether a sum that others read follows from it. Those are of the whole batch, so that
@@ -267,12 +254,13 @@ std::vector<Action> LoweringRequest::actions(std::int64_t rank) const {
 }
 
 std::vector<FedPart> fed_parts(const Plan& plan, Mode mode, const std::vector<Range>& micro_batches,
-                               std::int64_t rank) {
+                               std::int64_t rank, const Piece* piece) {
   std::vector<FedPart> parts;
   for (const Range& rows : micro_batches) {
     for (const TensorId id : fed_tensors(*plan.graph, mode)) {
-      Block block = block_of(plan.tensors[id].layout, plan.graph->shape_of(id, rows.length()),
-                             plan.mesh, rank);
+      Shape shape = plan.graph->shape_of(id, rows.length());
+      if (piece != nullptr) shape = piece->shape_of(id, std::move(shape));
+      Block block = block_of(plan.tensors[id].layout, shape, plan.mesh, rank);
       block.front().begin += rows.begin;
       block.front().end += rows.begin;
       parts.push_back({id, std::move(block)});

@@ -28,6 +28,7 @@
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"
 #include "runtime/graph/schedule.h"
+#include "runtime/graph/sequences.h"
 #include "runtime/graph/walk.h"
 #include "runtime/mesh/mesh_collectives.h"
 
@@ -116,7 +117,10 @@ struct LoweringRequest {
   Precision precision = Precision::float32;  // of all products, whichever operation books them
   std::map<TensorId, ElementType> fed;       // types in which inputs and targets are fed
   DeviceTraits device;                       // of what runs the step
-  const UpdateRule* update = nullptr;        // for Mode::train
+  std::optional<Piece> piece = {};           // of Mode::predict: none is of whole sequences
+  /// Where so many bytes lie that steps on pieces keep, by their name; null only without a device.
+  std::function<void*(const std::string& name, std::int64_t bytes)> kept = {};
+  const UpdateRule* update = nullptr;  // for Mode::train
   const ParameterForm* form = nullptr;
   const Parameters* parameters = nullptr;  // null only without a device
   void* step_scalars = nullptr;            // StepScalars on the device
@@ -158,7 +162,7 @@ struct LoweredStep {
 /// What rank `rank` is fed of each, micro-batch by micro-batch.
 [[nodiscard]] std::vector<FedPart> fed_parts(const Plan& plan, Mode mode,
                                              const std::vector<Range>& micro_batches,
-                                             std::int64_t rank);
+                                             std::int64_t rank, const Piece* piece = nullptr);
 
 /// Books one step for the rank of `collectives`.
 [[nodiscard]] LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,

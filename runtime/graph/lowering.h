@@ -68,6 +68,14 @@ class Lowering {
   [[nodiscard]] Shape local_shape(int input) const { return shape_of(block(input)); }
   [[nodiscard]] Shape local_output_shape() const { return shape_of(output_block()); }
 
+  /// If this step works on a piece of sequences (sequences.h), whose positions have `letter`: how
+  /// many a whole sequence has; else 0. The output's block then counts from StepScalars::position,
+  /// and inputs along windows are whole.
+  [[nodiscard]] virtual std::int64_t positions(char letter) const {
+    (void)letter;
+    return 0;
+  }
+
   // ---- operands ---------------------------------------------------------------------------------
 
   /// The value of an input, lying as the rule wants it; in backward too. Bringing it can be a

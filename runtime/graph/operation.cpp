@@ -33,6 +33,10 @@ Range Operation::window(int, int, Range output, std::span<const Shape>) const {
   return output;
 }
 
+bool Operation::takes_pieces(char letter, const Rule& rule) const {
+  return (rule.whole + rule.own + rule.windows).find(letter) == std::string::npos;
+}
+
 std::vector<OwnReduction> Operation::own_reductions(const Rule&) const {
   return {};
 }

@@ -97,7 +97,7 @@ struct Fusible {
 enum class ValueKind : std::uint8_t {
   numbers,        // of any size
   probabilities,  // between 0 and 1: of a softmax or a sigmoid
-  mask,           // 0 or 1, by comparison: no gradient goes back through them
+  mask,           // by comparison, such as 0 or 1: no gradient goes back through them
   as_input,       // those of input 0, under another name, shape or order
 };
 
@@ -129,6 +129,13 @@ class Operation {
   /// `output` goes on.
   [[nodiscard]] virtual Range window(int input, int dimension, Range output,
                                      std::span<const Shape> inputs) const;
+
+  /// Whether forward works on pieces of sequences (sequences.h), whose positions have `letter` of
+  /// its rule. So it does, unless an operation says otherwise, where that is an ordinary letter,
+  /// which the output has. Of one of windows, `Operation::window` must look at no position behind
+  /// the output's. What tells positions apart by the output's block asks `Lowering::positions`, or
+  /// says no.
+  [[nodiscard]] virtual bool takes_pieces(char letter, const Rule& rule) const;
 
   /// The reductions that forward and backward emit over letters in the rule's `own`, for costs.
   [[nodiscard]] virtual std::vector<OwnReduction> own_reductions(const Rule& rule) const;

@@ -681,6 +681,21 @@ std::vector<std::vector<float>> Model::predict_step(const BatchView& batch) {
   return meshwork::predict_step(*state_, batch);
 }
 
+std::vector<std::vector<float>> Model::predict_piece(const BatchView& piece,
+                                                     std::int64_t position) {
+  const auto call = state_->begin_call("predict_piece", [&] {
+    Settings settings = settings_of(piece);
+    settings.push_back(setting("position", position));
+    return settings;
+  });
+  return meshwork::predict_piece(*state_, piece, position);
+}
+
+std::string Model::obstacle_to_pieces() {
+  const auto call = state_->begin_call("obstacle_to_pieces", [] { return Settings(); });
+  return meshwork::obstacle_to_pieces(*state_);
+}
+
 std::vector<std::vector<float>> Model::predict_local_step(const LocalBatch& batch) {
   const auto call = state_->begin_call("predict_local_step", [] { return Settings(); });
   const LocalBatch inputs{.rows = batch.rows, .inputs = batch.inputs, .targets = {}};

@@ -173,6 +173,15 @@ class Model {
   [[nodiscard]] Logs evaluate_local_step(const LocalBatch& batch);
   [[nodiscard]] std::vector<std::vector<float>> predict_local_step(const LocalBatch& batch);
 
+  /// All outputs at some positions of sequences (graph/sequences.h): inputs (rows, positions, ...) are
+  /// those from `position` on. What is before them was given in earlier calls of as many rows, and is
+  /// not seen again. Throws `Error` where there is an obstacle, and for positions that no sequence
+  /// has. Collective.
+  [[nodiscard]] std::vector<std::vector<float>> predict_piece(const BatchView& piece,
+                                                              std::int64_t position);
+  /// What keeps the model from that, in words; "" if nothing does. Collective.
+  [[nodiscard]] std::string obstacle_to_pieces();
+
   [[nodiscard]] const Graph& graph() const;
   /// The shape of a sample of each output.
   [[nodiscard]] std::vector<Shape> output_shapes() const;

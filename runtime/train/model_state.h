@@ -190,6 +190,12 @@ struct UserBatches {
 [[nodiscard]] std::vector<std::vector<float>> predict_step(Model::State& model,
                                                            const BatchView& batch);
 
+/// Model::predict_piece and Model::obstacle_to_pieces, inside of a call.
+[[nodiscard]] std::vector<std::vector<float>> predict_piece(Model::State& model,
+                                                            const BatchView& piece,
+                                                            std::int64_t position);
+[[nodiscard]] std::string obstacle_to_pieces(Model::State& model);
+
 /// Ends a pass over data when somebody asks to stop: on all ranks, after the same batch.
 class BatchStops {
  public:

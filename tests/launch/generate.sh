@@ -43,6 +43,11 @@ say() { # FILE ARGUMENTS...
 launcher=("$@")
 say likeliest --prompt 'the quick bro' --tokens 41 --temperature 0 || fail "generate: $(cat errors.txt)"
 [ "$(cat likeliest)" = 'the quick brown fox jumps over the lazy dog; the quick' ] || fail "it says: $(cat likeliest)"
+grep -qFx 'note: each token behind the first 16 takes a pass over all 16 places: it moves all others' errors.txt ||
+  fail "it does not say which tokens are slow: $(cat errors.txt)"
+say begun --prompt 'the quick bro' --tokens 4 --temperature 0 || fail "generate: $(cat errors.txt)"
+[ "$(cat begun)" = 'the quick brown f' ] || fail "it says: $(cat begun)"
+grep -q note: errors.txt && fail "it says that tokens are slow: $(cat errors.txt)"
 say drawn --prompt 'the ' --tokens 60 --seed 3 --top-k 40 || fail "generate: $(cat errors.txt)"
 say other --prompt 'the ' --tokens 60 --seed 4 --temperature 3 || fail "generate: $(cat errors.txt)"
 cmp -s drawn other && fail "another seed gives the same text"

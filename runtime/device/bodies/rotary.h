@@ -1,4 +1,4 @@
-// Vectors turned by their places. Sines and cosines of a step's places are found in double when the
+// Vectors turned by their places. Sines and cosines of all places are found in double when the
 // kernel is made. Bound by memory traffic.
 #pragma once
 
@@ -7,12 +7,14 @@
 
 #include "runtime/device/body_forms.h"
 #include "runtime/device/kernels/rotary.h"
+#include "runtime/device/kernels/step_scalars.h"
 
 namespace meshwork::bodies {
 
 struct Rotary {
   const float* x;
   float* y;
+  const StepScalars* scalars;    // null: x begins where the tables do
   const float *cosines, *sines;  // (places, half)
   std::int64_t places, vectors, half;
   struct Row {
@@ -28,7 +30,8 @@ struct Rotary {
   };
   /// Of one vector, whose columns are its pairs.
   [[nodiscard]] MESHWORK_HOST_DEVICE Row row(std::int64_t row) const {
-    const std::int64_t place = row / vectors % places;
+    const std::int64_t begin = scalars == nullptr ? 0 : scalars->position;
+    const std::int64_t place = begin + row / vectors % places;
     return {x + 2 * row * half, y + 2 * row * half, cosines + place * half, sines + place * half,
             half};
   }
@@ -39,7 +42,8 @@ void add_rotary(auto& kernels) {
   kernels.template add<RotarySpec>([](const RotarySpec& spec, const auto& context) {
     const std::int64_t half = spec.length / 2;
     std::vector<float> cosines, sines;
-    for (std::int64_t place = 0; place < spec.places; ++place) {
+    for (std::int64_t place = 0; place < (spec.all > 0 ? spec.all - spec.first_place : spec.places);
+         ++place) {
       for (std::int64_t pair = 0; pair < half; ++pair) {
         const double angle =
             static_cast<double>(spec.first_place + place) / spec.scaling *
@@ -51,8 +55,10 @@ void add_rotary(auto& kernels) {
     return Loops::grid(context, spec.batch * spec.places * spec.vectors, half, 16,
                        [=, cosines = Loops::table(context, cosines),
                         sines = Loops::table(context, sines)](void* const* operands) {
+                         const bool piece = spec.all > 0;
                          return Rotary{at(operands, 0),
-                                       at(operands, 1),
+                                       at(operands, piece ? 2 : 1),
+                                       piece ? at<const StepScalars>(operands, 1) : nullptr,
                                        static_cast<const float*>(cosines->data()),
                                        static_cast<const float*>(sines->data()),
                                        spec.places,

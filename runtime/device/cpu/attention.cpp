@@ -140,17 +140,28 @@ void each(std::int64_t keys, const Function& f) {
   }
 }
 
+/// Those of the keys that do not stand before the bound of the query.
+AttentionShape::Range bounded(const AttentionShape& at, AttentionShape::Range keys,
+                              const float* bounds, std::int64_t query) {
+  if (bounds == nullptr) return keys;
+  const auto first = static_cast<std::int64_t>(bounds[query]) - at.first_key;
+  keys.begin = std::clamp(first, keys.begin, keys.end);
+  return keys;
+}
+
 /// Which keys the queries of a tile look at.
 struct LookedAt {
   OfQueries<std::int32_t> begin, end;
   Range keys{0, 0};           // of all of them together
   const float* mask_of_keys;  // of the sample, or null
 
-  LookedAt(const AttentionShape& at, const Range& queries, const float* mask) : mask_of_keys(mask) {
+  /// `bounds` are those of the sample's queries, or null.
+  LookedAt(const AttentionShape& at, const Range& queries, const float* mask, const float* bounds)
+      : mask_of_keys(mask) {
     begin.fill(0), end.fill(0);
     keys = {at.keys, 0};
     for (std::int64_t query = queries.begin; query < queries.end; ++query) {
-      const AttentionShape::Range of = at.keys_of(query);
+      const AttentionShape::Range of = bounded(at, at.keys_of(query), bounds, query);
       const auto i = static_cast<std::size_t>(query - queries.begin);
       begin[i] = static_cast<std::int32_t>(of.begin), end[i] = static_cast<std::int32_t>(of.end);
       if (of.begin == of.end) continue;
@@ -227,8 +238,19 @@ const float* mask_of(const AttentionShape& shape, void* const* operands, std::in
   return shape.masked ? at<const float>(operands, 3) + sample * shape.keys : nullptr;
 }
 
+/// The bounds of a sample's queries, or null.
+const float* bounds_of(const AttentionShape& shape, void* const* operands, std::int64_t sample) {
+  return shape.bounded ? at<const float>(operands, shape.bounds()) + sample * shape.queries
+                       : nullptr;
+}
+
 std::uint64_t step_of(void* const* operands, int index) {
   return static_cast<std::uint64_t>(at<const StepScalars>(operands, index)->step);
+}
+
+/// `shape` with the places that this run is for.
+AttentionShape placed(const AttentionShape& shape, void* const* operands, int scalars) {
+  return shape.resumed ? shape.from(at<const StepScalars>(operands, scalars)->position) : shape;
 }
 
 class Forward {
@@ -248,6 +270,7 @@ class Forward {
   }
   /// Floats.
   [[nodiscard]] std::int64_t room() const {
+    if (one_query()) return with_margin(at_.keys, 1);
     return with_margin(tile * (at_.key_length + 2 * width_) + 2 * tile * tile, 5);
   }
 
@@ -262,26 +285,38 @@ class Forward {
     const Vectors v = v_.of(at(operands, 2), sample, key_head);
     const bool drops = at_.dropout > 0;
     const int y = spec_.results();
+    const AttentionShape here = placed(at_, operands, spec_.scalars());
+    float* const to = at(operands, y) + y_.offset(sample, head);
+    float* const logarithms = at(operands, y + 1) + (sample * at_.heads + head) * at_.queries;
 
     Room pieces(room);
+    if (one_query()) {
+      const float* const mask = mask_of(at_, operands, sample);
+      const float* const bounds = bounds_of(at_, operands, sample);
+      *logarithms = attend_alone(bounded(here, here.keys_of(0), bounds, 0), q.at(0), k, v, mask,
+                                 pieces.take(at_.keys), to);
+      return;
+    }
     float* const turned = pieces.take(tile * at_.key_length);
     float* const sums = pieces.take(tile * width_);
     float* const values = pieces.take(tile * width_);
     Scores& scores = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     turn(q, queries, at_.scale, turned);
-    const LookedAt looked_at(at_, queries, mask_of(at_, operands, sample));
+    const LookedAt looked_at(here, queries, mask_of(at_, operands, sample),
+                             bounds_of(at_, operands, sample));
     OfQueries<> m, l;
     m.fill(no_score), l.fill(0);
     std::fill_n(sums, queries.length() * width_, 0.0f);
     for (std::int64_t t = 0; t < tile_count(at_.keys); ++t) {
-      const Range keys = tile_of(at_.keys, t);
+      Range keys = tile_of(at_.keys, t);
       if (!looked_at.any(keys)) continue;
+      keys.end = std::min(keys.end, looked_at.keys.end);  // of a piece, none are behind it yet
       score(k, keys, turned, scores);
       looked_at.mask(keys, queries.length(), scores);
       accumulate(scores, keys.length(), m, l, sums, queries.length());
       if (drops) {
-        dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, spec_.scalars()),
+        dropped_.factors_of(here, sample, head, queries, keys, step_of(operands, spec_.scalars()),
                             factors);
         each(keys.length(), [&](std::int64_t key, std::int64_t query) {
           scores[key][query] *= factors[key][query];
@@ -290,11 +325,40 @@ class Forward {
       multiply(queries.length(), width_, keys.length(), {scores[0].data(), 1, tile},
                right(v, keys, values), sums, width_, true);
     }
-    finish(m, l, sums, queries, at(operands, y) + y_.offset(sample, head),
-           at(operands, y + 1) + (sample * at_.heads + head) * at_.queries);
+    finish(m, l, sums, queries, to, logarithms);
   }
 
  private:
+  /// Keys and values are read once, which bounds it: no tile of queries shares them.
+  [[nodiscard]] bool one_query() const { return at_.queries == 1 && at_.dropout == 0; }
+  [[nodiscard]] float attend_alone(const AttentionShape::Range& keys, const float* q,
+                                   const Vectors& k, const Vectors& v, const float* mask, float* p,
+                                   float* y) const {
+    float m = no_score, l = 0;
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      const float* const vector = k.at(key);
+      float dot = 0;
+#pragma omp simd reduction(+ : dot)
+      for (std::int64_t e = 0; e < at_.key_length; ++e) dot += q[e] * vector[e];
+      p[key] = mask != nullptr && mask[key] == 0.0f ? no_score : at_.scale * dot;
+      m = m < p[key] ? p[key] : m;
+    }
+    const float base = m == no_score ? 0.0f : m;
+#pragma omp simd reduction(+ : l)
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      p[key] = vector_exp(p[key] - base);
+      l += p[key];
+    }
+    std::fill_n(y, at_.value_length, 0.0f);
+    if (l == 0.0f) return 0;
+    for (std::int64_t key = keys.begin; key < keys.end; ++key) {
+      const float share = p[key] / l;
+      const float* const vector = v.at(key);
+#pragma omp simd
+      for (std::int64_t e = 0; e < at_.value_length; ++e) y[e] += share * vector[e];
+    }
+    return m + vector_log(l);
+  }
   /// Scores become their exponentials, and what was added up before is scaled to the new maximum.
   void accumulate(Scores& scores, std::int64_t keys, OfQueries<>& m, OfQueries<>& l, float* sums,
                   std::int64_t queries) const {
@@ -412,6 +476,7 @@ class Backward {
     const float* const logarithms = at(forward, 1) + (sample * at_.heads + head) * at_.queries;
     const Vectors dy = y_.of(at(forward, 2), sample, head);
     const float* const mask = mask_of(at_, operands, sample);
+    const float* const bounds = bounds_of(at_, operands, sample);
     const std::int64_t tiles = part.query_tiles.length();
     float* const turned_q = pieces.take(tiles * tile * at_.key_length);
     float* const turned_dy = pieces.take(tiles * tile * at_.value_length);
@@ -443,7 +508,7 @@ class Backward {
       for (std::int64_t i = 0; i < tiles; ++i) {
         const Range queries = tile_of(at_.queries, part.query_tiles.begin + i);
         const std::int64_t count = queries.length();
-        const LookedAt looked_at(at_, queries, mask);
+        const LookedAt looked_at(at_, queries, mask, bounds);
         if (!looked_at.any(keys)) continue;
         score(k, keys, turned_q + i * tile * at_.key_length, p);
         looked_at.mask(keys, count, p);

@@ -47,32 +47,37 @@ constexpr int tile_bytes = Stage<precision, tile_rows>::bytes;
 
 /// Which keys here the queries here look at (AttentionShape), in few registers.
 struct Sight {
-  const float* mask;  // of keys, or null
-  int queries, keys, offset, least, most;
+  const float* mask;    // of keys, or null
+  const float* bounds;  // of queries, or null
+  int queries, keys, offset, least, most, first_key;
 
   Sight(const AttentionShape& at, void* const* operands)
       : mask(at.masked ? meshwork::at<const float>(operands, 3) : nullptr),
+        bounds(at.bounded ? meshwork::at<const float>(operands, at.bounds()) : nullptr),
         queries(static_cast<int>(at.queries)),
         keys(static_cast<int>(at.keys)),
         offset(static_cast<int>(at.first_query - at.first_key)),
         least(static_cast<int>(std::max(at.distances().least, -any))),
-        most(static_cast<int>(std::min(at.distances().most, any))) {}
+        most(static_cast<int>(std::min(at.distances().most, any))),
+        first_key(static_cast<int>(at.first_key)) {}
   /// Of one sample.
   [[nodiscard]] MESHWORK_HOST_DEVICE Sight of(int sample) const {
     Sight own = *this;
     if (mask != nullptr) own.mask += static_cast<std::int64_t>(sample) * keys;
+    if (bounds != nullptr) own.bounds += static_cast<std::int64_t>(sample) * queries;
     return own;
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE bool looks(int query, int key) const {
     const int distance = query + offset - key;
     return query < queries && key < keys && least <= distance && distance <= most &&
-           (mask == nullptr || mask[key] != 0.0f);
+           (mask == nullptr || mask[key] != 0.0f) &&
+           (bounds == nullptr || static_cast<float>(first_key + key) >= bounds[query]);
   }
   /// Whether all of `query_count` queries look at all of `key_count` keys.
   [[nodiscard]] MESHWORK_HOST_DEVICE bool looks_at_all(int query, int query_count, int key,
                                                        int key_count) const {
     const int last_query = query + query_count - 1, last_key = key + key_count - 1;
-    return mask == nullptr && last_query < queries && last_key < keys &&
+    return mask == nullptr && bounds == nullptr && last_query < queries && last_key < keys &&
            query + offset - last_key >= least && last_query + offset - key <= most;
   }
 
@@ -230,12 +235,14 @@ struct BlockRows {
   }
 };
 
-template <Precision precision, bool drops>
+/// `resumed`: queries stand StepScalars::position further on.
+template <Precision precision, bool drops, bool resumed>
 struct Forward {
   static constexpr int shared_bytes = row_bytes<precision> + 2 * tile_bytes<precision>;
   AttentionShape at;
   Sight sight;
   Kept kept;
+  const StepScalars* scalars;  // if `resumed`
   const float *q, *k, *v;
   float *y, *logarithms;
 
@@ -247,13 +254,23 @@ struct Forward {
     return most > 1 ? most : 1;
   }
   MESHWORK_DEVICE void operator()(const Block& block, std::int64_t number) const {
+    if constexpr (resumed) {
+      Forward<precision, drops, false> here{
+          at.from(scalars->position), sight, kept, nullptr, q, k, v, y, logarithms};
+      here.sight.offset += static_cast<int>(scalars->position);
+      here(block, number);
+    } else {
+      attend(block, number);
+    }
+  }
+  MESHWORK_DEVICE void attend(const Block& block, std::int64_t number) const {
     const Task task(number, value_parts(), at.heads, at.batch);
     const BlockRows rows = BlockRows::from_behind(block, task.tile, at.queries);
     const std::int64_t key_head = at.key_head_of(task.head);
     const int element = task.part * stage_columns;
     const Read queries = Read::of(q, at.queries, at.heads, at.key_length, task.sample, task.head);
-    const Read keys = Read::of(k, at.keys, at.key_heads, at.key_length, task.sample, key_head);
-    const Read values = Read::of(v, at.keys, at.key_heads, at.value_length, task.sample, key_head);
+    Read keys = Read::of(k, at.keys, at.key_heads, at.key_length, task.sample, key_head);
+    Read values = Read::of(v, at.keys, at.key_heads, at.value_length, task.sample, key_head);
 
     Held<precision, block_rows> query_stage(block, 0);
     Held<precision, tile_rows> key_stage(block, row_bytes<precision>);
@@ -263,6 +280,7 @@ struct Forward {
     const Sight sees = sight.of(task.sample);
     const float scale = at.scale * log2_of_e;
     const auto end = static_cast<int>(at.keys_of(rows.end - 1).end);
+    keys.count = values.count = end;  // of a piece, none are behind it yet
     for (int key = static_cast<int>(at.keys_of(rows.first).begin) / tile_rows * tile_rows;
          key < end; key += tile_rows) {
       Tile<tile_rows> scores;
@@ -538,21 +556,24 @@ KernelPointer in_types(Precision precision, float dropout, const Body& body) {
   return of.template operator()<Precision::float32>();
 }
 
+template <Precision precision, bool drops, bool resumed>
+KernelPointer forward_kernel(const AttentionSpec& spec, const Context& context) {
+  return make_kernel([spec, launcher = context.launcher](void* const* operands) {
+    const int y = spec.results();
+    const auto* const scalars =
+        drops || resumed ? at<const StepScalars>(operands, spec.scalars()) : nullptr;
+    const Forward<precision, drops, resumed> forward{
+        spec.at,         Sight(spec.at, operands), Kept(spec.at.dropout, scalars),
+        scalars,         at(operands, 0),          at(operands, 1),
+        at(operands, 2), at(operands, y),          at(operands, y + 1)};
+    for_blocks(launcher, forward.tasks(), forward);
+  });
+}
+
 KernelPointer compile(const AttentionSpec& spec, const Context& context) {
   return in_types(spec.precision, spec.at.dropout, [&]<Precision precision, bool drops>() {
-    return make_kernel([spec, launcher = context.launcher](void* const* operands) {
-      const int y = spec.results();
-      const Forward<precision, drops> forward{
-          spec.at,
-          Sight(spec.at, operands),
-          Kept(spec.at.dropout, drops ? at<const StepScalars>(operands, spec.scalars()) : nullptr),
-          at(operands, 0),
-          at(operands, 1),
-          at(operands, 2),
-          at(operands, y),
-          at(operands, y + 1)};
-      for_blocks(launcher, forward.tasks(), forward);
-    });
+    return spec.at.resumed ? forward_kernel<precision, drops, true>(spec, context)
+                           : forward_kernel<precision, drops, false>(spec, context);
   });
 }
 

@@ -3,6 +3,7 @@
 namespace meshwork {
 
 double AttentionShape::pairs() const {
+  if (resumed) return from((all_queries - queries) / 2).pairs();
   double pairs = 0;
   for (std::int64_t query = 0; query < queries; ++query) {
     const Range looked_at = keys_of(query);
@@ -16,7 +17,9 @@ std::string AttentionShape::text(std::string_view name) const {
          spec::words({{causal, "causal"},
                       {window > 0, "windowed"},
                       {masked, "masked"},
-                      {dropout > 0, "dropped"}});
+                      {bounded, "bounded"},
+                      {dropout > 0, "dropped"},
+                      {resumed, "of a piece"}});
 }
 
 void AttentionShape::check(const std::string& kernel) const {

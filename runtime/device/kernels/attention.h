@@ -9,8 +9,13 @@
 // exp(scale * q . k - l) again (Dao et al., "FlashAttention", arXiv:2205.14135).
 //
 // A query looks at keys by their *places*, which are global: at all of them; `causal`, at those up
-// to its own place; with a `window`, at those fewer than so many places away; and, `masked`, at none
-// that the mask (batch, keys; masks.h) does not count. One that looks at no key gives 0.
+// to its own place; with a `window`, at those fewer than so many places away; and, `masked`, at
+// none that the mask (batch, keys; masks.h) does not count. One that looks at no key gives 0. A
+// `bounded` query looks at none before its own bound (batch, queries), the place at which its
+// document begins.
+//
+// Where a step works on a piece of sequences, `resumed`, queries stand StepScalars::position
+// further on.
 //
 // With a `dropout` rate, each p is kept with probability 1 - rate and divided by that, else 0;
 // which are kept follows from a Philox word of the element (sample, head, query, key) of all of
@@ -34,13 +39,27 @@ struct AttentionShape {
   bool causal = false;
   std::int64_t window = 0;  // 0: none
   bool masked = false;
+  bool bounded = false;
   float dropout = 0;
   std::uint64_t random_key = 0;
+  bool resumed = false;
 
   // What these are part of.
   std::int64_t first_sample = 0, first_query = 0, first_key = 0, first_head = 0, first_key_head = 0;
   std::int64_t heads_a_key_head = 1;
   std::int64_t all_heads = 0, all_queries = 0, all_keys = 0;
+
+  /// With queries that stand `position` further on.
+  [[nodiscard]] MESHWORK_HOST_DEVICE AttentionShape from(std::int64_t position) const {
+    AttentionShape further = *this;
+    further.first_query += position;
+    further.resumed = false;
+    return further;
+  }
+  [[nodiscard]] bool reads_scalars() const { return dropout > 0 || resumed; }
+  /// Where operands stand: the bounds, and what comes behind all that says who looks where.
+  [[nodiscard]] int bounds() const { return masked ? 4 : 3; }
+  [[nodiscard]] int behind_values() const { return bounds() + (bounded ? 1 : 0); }
 
   /// A query looks at keys that stand before it by so many places: from `least` to `most`.
   struct Distances {
@@ -88,13 +107,15 @@ struct AttentionShape {
            first_key + key;
   }
 
-  /// Pairs of a query and a key that it looks at, over batch and heads.
+  /// Pairs of a query and a key that it looks at, over batch and heads; `resumed`, halfway through
+  /// the sequences.
   [[nodiscard]] double pairs() const;
   [[nodiscard]] std::string text(std::string_view name) const;
   void check(const std::string& kernel) const;
 };
 
-/// Operands: q, k, v, [mask], [StepScalars, with dropout], y, l (batch, heads, queries).
+/// Operands: q, k, v, [mask], [bounds], [StepScalars, if it `reads_scalars`], y, l (batch, heads,
+/// queries).
 struct AttentionSpec {
   AttentionShape at;
   Precision precision = Precision::float32;
@@ -104,13 +125,13 @@ struct AttentionSpec {
   [[nodiscard]] KernelWork work() const;
   void check() const { at.check(text()); }
 
-  /// Where operands stand: `scalars` behind the mask, `results` behind all that is read.
-  [[nodiscard]] int scalars() const { return at.masked ? 4 : 3; }
-  [[nodiscard]] int results() const { return scalars() + (at.dropout > 0 ? 1 : 0); }
+  /// Where operands stand: `scalars` behind mask and bounds, `results` behind all that is read.
+  [[nodiscard]] int scalars() const { return at.behind_values(); }
+  [[nodiscard]] int results() const { return scalars() + (at.reads_scalars() ? 1 : 0); }
 };
 
-/// The gradients of sum(y * dy). Operands: q, k, v, [mask], y, l, dy, [StepScalars, with dropout],
-/// dq, dk, dv.
+/// The gradients of sum(y * dy). Operands: q, k, v, [mask], [bounds], y, l, dy, [StepScalars, with
+/// dropout], dq, dk, dv.
 struct AttentionGradientSpec {
   AttentionShape at;
   Precision precision = Precision::float32;
@@ -118,10 +139,14 @@ struct AttentionGradientSpec {
     return at.text("attention gradient") + spec::in_precision(precision);
   }
   [[nodiscard]] KernelWork work() const;
-  void check() const { at.check(text()); }
+  void check() const {
+    at.check(text());
+    spec::require(!at.resumed, text(), "is of a piece, of which there is no gradient");
+  }
 
-  /// Where operands stand: y behind the mask, `scalars` behind dy, `results` behind all that is read.
-  [[nodiscard]] int y() const { return at.masked ? 4 : 3; }
+  /// Where operands stand: y behind mask and bounds, `scalars` behind dy, `results` behind all that
+  /// is read.
+  [[nodiscard]] int y() const { return at.behind_values(); }
   [[nodiscard]] int scalars() const { return y() + 3; }
   [[nodiscard]] int results() const { return scalars() + (at.dropout > 0 ? 1 : 0); }
 };

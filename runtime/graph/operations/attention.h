@@ -5,14 +5,19 @@
 // (batch, keys, key heads, value length); y (batch, queries, heads, value length). Heads of queries
 // share those of keys in groups, in order. kernels/attention.h has the formula.
 //
-// A fourth input, the mask of the keys (batch, keys; mask.h), says which of them are looked at.
+// A further input, the mask of the keys (batch, keys; mask.h), says which of them are looked at.
+// One behind, where the documents of the queries begin (batch, queries; document_starts.h), keeps
+// these apart.
 //
-// Rule "bqhe,bqhe,bqhf,bq->bqhf": batch, places and heads are free. Places slide a window: for the
-// queries [a, b) a rank needs all keys; of a causal attention those of [0, b), and of one with a
-// window of w those from a - w + 1 on. They are brought before forward, and their gradients go back
-// to the owners: context parallelism. Where heads share keys, h slides one too: more ranks than
-// heads of keys are as good as fewer. A split of f leaves the gradients of q and k partial. e is
-// whole.
+// Rule "bqhe,bqhe,bqhf,bq,bq->bqhf": batch, places and heads are free. Places slide a window: for
+// the queries [a, b) a rank needs all keys; of a causal attention those of [0, b), and of one with
+// a window of w those from a - w + 1 on. They are brought before forward, and their gradients go
+// back to the owners: context parallelism. Where heads share keys, h slides one too: more ranks
+// than heads of keys are as good as fewer. A split of f leaves the gradients of q and k partial. e
+// is whole.
+//
+// A causal one takes pieces of sequences (sequences.h): keys, values and their mask are kept. One
+// whose queries look at themselves alone would keep nothing, and does not.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +36,7 @@ struct AttentionOptions {
   bool causal = false;      // a query looks at the keys up to its own place
   std::int64_t window = 0;  // at those fewer than so many places away; 0: at all
   bool masked = false;      // at those that the mask counts
+  bool bounded = false;     // at those of its own document
   float dropout = 0;        // rate at which probabilities are dropped in training, from 0 to 1
 };
 
@@ -48,7 +54,7 @@ class AttentionOperation final : public Operation {
 
   std::string kind() const override { return "attention"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
-    check_input_count(inputs, options_.masked ? 4 : 3);
+    check_input_count(inputs, static_cast<std::size_t>(bounds()) + (options_.bounded ? 1 : 0));
     const Shape &q = inputs[0], &k = inputs[1], &v = inputs[2];
     if (q.size() != 4 || k.size() != 4 || v.size() != 4 || q[3] != k[3] || k[1] != v[1] ||
         k[2] != v[2]) {
@@ -59,6 +65,10 @@ class AttentionOperation final : public Operation {
     }
     if (options_.masked && inputs[3] != Shape{k[0], k[1]}) {
       fail("expected a mask of {}, found {}", to_string(Shape{k[0], k[1]}), to_string(inputs[3]));
+    }
+    if (const Shape places{q[0], q[1]}; options_.bounded && inputs[bounds()] != places) {
+      fail("expected the places at which documents begin, of {}, found {}", to_string(places),
+           to_string(inputs[bounds()]));
     }
     if (k[2] < 1 || q[2] % k[2] != 0) {
       fail("{} heads of queries do not share {} heads of keys evenly", q[2], k[2]);
@@ -74,11 +84,12 @@ class AttentionOperation final : public Operation {
               .whole = "e",
               .windows = shared(inputs) > 1 ? "qh" : "q"};
     if (options_.masked) rule.inputs.emplace_back("bq");
+    if (options_.bounded) rule.inputs.emplace_back("bq");
     return rule;
   }
   Range window(int input, int dimension, Range output,
                std::span<const Shape> inputs) const override {
-    if (input == 0) return output;
+    if (input == 0 || (options_.bounded && input == bounds())) return output;
     if (dimension == 2) {
       const std::int64_t group = shared(inputs);
       return {output.begin / group, (output.end + group - 1) / group};
@@ -89,6 +100,10 @@ class AttentionOperation final : public Operation {
                                              : keys;
     const std::int64_t begin = window > 0 ? output.begin - window + 1 : 0;
     return {std::clamp<std::int64_t>(begin, 0, keys), std::min(end, keys)};
+  }
+  bool takes_pieces(char letter, const Rule& rule) const override {
+    if (letter != 'q') return Operation::takes_pieces(letter, rule);
+    return options_.causal && options_.window != 1;
   }
   // Two products over the keys that are looked at.
   double flops(std::span<const Shape> inputs, const Shape& output) const override {
@@ -105,7 +120,7 @@ class AttentionOperation final : public Operation {
   void forward(Lowering& lowering) const override {
     const AttentionShape at = shape(lowering);
     std::vector<Operand> operands = read(lowering);
-    if (at.dropout > 0) operands.push_back(lowering.step_scalars());
+    if (at.reads_scalars()) operands.push_back(lowering.step_scalars());
     operands.push_back(lowering.output());
     operands.push_back(logarithms(lowering, at));
     lowering.emit(AttentionSpec{at}, operands);
@@ -131,6 +146,7 @@ class AttentionOperation final : public Operation {
   }
 
  private:
+  [[nodiscard]] int bounds() const { return options_.masked ? 4 : 3; }
   static std::int64_t shared(std::span<const Shape> inputs) { return inputs[0][2] / inputs[1][2]; }
 
   AttentionShape shape(const Lowering& lowering) const {
@@ -148,8 +164,10 @@ class AttentionOperation final : public Operation {
             .causal = options_.causal,
             .window = options_.window,
             .masked = options_.masked,
+            .bounded = options_.bounded,
             .dropout = lowering.training() ? options_.dropout : 0,
             .random_key = lowering.random_key(),
+            .resumed = lowering.positions('q') > 0,
             .first_sample = lowering.output_in_batch().block[0].begin,
             .first_query = q[1].begin,
             .first_key = k[1].begin,
@@ -157,12 +175,13 @@ class AttentionOperation final : public Operation {
             .first_key_head = k[2].begin,
             .heads_a_key_head = queries[2] / keys[2],
             .all_heads = queries[2],
-            .all_queries = queries[1],
+            .all_queries = std::max(queries[1], lowering.positions('q')),
             .all_keys = keys[1]};
   }
   std::vector<Operand> read(Lowering& lowering) const {
     std::vector<Operand> inputs{lowering.input(0), lowering.input(1), lowering.input(2)};
     if (options_.masked) inputs.push_back(lowering.input(3));
+    if (options_.bounded) inputs.push_back(lowering.input(bounds()));
     return inputs;
   }
   static Operand logarithms(Lowering& lowering, const AttentionShape& at) {

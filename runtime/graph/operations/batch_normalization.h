@@ -76,6 +76,8 @@ class BatchNormalizationOperation final : public Operation {
     return {{.over = rule.own, .of = "o", .bytes_per_element = 16},
             {.over = rule.own, .of = "o", .bytes_per_element = 16, .backward = true}};
   }
+  // Moving values are there before any rows.
+  bool takes_pieces(char, const Rule&) const override { return true; }
   // Two passes over x: sums, and the result.
   double flops(std::span<const Shape>, const Shape& output) const override {
     return 8.0 * static_cast<double>(element_count(output));

@@ -5,6 +5,9 @@
 // turns the other way.
 #pragma once
 
+#include <utility>
+#include <vector>
+
 #include "collectives/error.h"
 #include "runtime/device/kernels/rotary.h"
 #include "runtime/graph/lowering.h"
@@ -31,7 +34,12 @@ class RotaryOperation final : public Operation {
     return {.inputs = {letters}, .output = letters, .whole = letters.substr(letters.size() - 1)};
   }
   void forward(Lowering& lowering) const override {
-    lowering.emit(kernel(lowering, false), {lowering.input(0), lowering.output()});
+    RotarySpec turning = kernel(lowering, false);
+    turning.all = lowering.positions(dimension_letters(2).back());
+    std::vector<Operand> operands{lowering.input(0)};
+    if (turning.all > 0) operands.push_back(lowering.step_scalars());
+    operands.push_back(lowering.output());
+    lowering.emit(turning, std::move(operands));
   }
   void backward(Lowering& lowering) const override {
     if (!lowering.needs_gradient(0)) return;

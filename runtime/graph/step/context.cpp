@@ -55,6 +55,7 @@ void StepContext::go_to(std::size_t index, std::int64_t in_stage) {
   micro_batch = index;
   for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
     shapes[id] = graph.shape_of(id, rows().length());
+    if (request.piece) shapes[id] = request.piece->shape_of(id, std::move(shapes[id]));
   }
 }
 

@@ -1,10 +1,13 @@
 #include "runtime/graph/step/operation_lowering.h"
 
 #include <algorithm>
+#include <array>
+#include <span>
 #include <utility>
 
 #include "collectives/error.h"
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/pieces.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/operation_windows.h"
@@ -26,12 +29,17 @@ class OperationLowering final : public Lowering {
         planned_(planned),
         remains_(remains),
         raw_(planned.inputs.size()) {
+    for (const TensorId input : planned_.inputs) shapes_.push_back(step_.shapes[input]);
+    find_pieces();
     for (int i = 0; i < static_cast<int>(planned_.inputs.size()); ++i) {
-      blocks_.push_back(step_.block(planned_.inputs[i], planned_.needed[i]));
+      blocks_.push_back(block_of(needed_[i], shapes_[i], step_.plan.mesh, rank()));
       windows_.push_back(find_windows(i));
-      if (windows_.back()) {
-        blocks_.back() = box_of(*windows_.back(), step_.plan.mesh, step_.collectives.rank());
-      }
+      if (windows_.back()) blocks_.back() = box_of(*windows_.back(), step_.plan.mesh, rank());
+    }
+    for (const auto& [input, dimension] : kept_) {
+      const std::int64_t all = step_.request.piece->of->length;
+      shapes_[input][dimension] = all;
+      blocks_[input][dimension] = {0, all};
     }
     output_block_ = step_.block(planned_.output, planned_.natural);
   }
@@ -48,9 +56,7 @@ class OperationLowering final : public Lowering {
     return meshwork::random_key(step_.request.seed, planned_.draws_as);
   }
 
-  const Shape& global_shape(int input) const override {
-    return step_.shapes[planned_.inputs[input]];
-  }
+  const Shape& global_shape(int input) const override { return shapes_[input]; }
   const Shape& global_output_shape() const override { return step_.shapes[planned_.output]; }
   const Block& block(int input) const override { return blocks_[input]; }
   const Block& output_block() const override { return output_block_; }
@@ -63,17 +69,20 @@ class OperationLowering final : public Lowering {
     }
     return place;
   }
+  std::int64_t positions(char letter) const override {
+    return letter_ != 0 && letter == letter_ ? step_.request.piece->of->length : 0;
+  }
 
   Operand input(int input) override {
-    const TensorId tensor = planned_.inputs[input];
-    if (!windows_[input]) {
-      return values_.in(tensor, planned_.needed[input]);
-    }
+    const bool of_piece = kept_.contains(input) || cut_.contains(input);
+    if (!windows_[input] && !of_piece) return value(input);
     if (const auto known = remains_.boxes.find(input); known != remains_.boxes.end()) {
       return known->second;
     }
-    const Operand box = values_.in_boxes(tensor, planned_.needed[input], *windows_[input]);
-    if (step_.variable_of(tensor) < 0) {
+    const Operand box = kept_.contains(input)  ? keep(input)
+                        : cut_.contains(input) ? cut(input)
+                                               : value(input);
+    if (of_piece || step_.variable_of(planned_.inputs[input]) < 0) {
       remains_.boxes.emplace(input, box);
     }
     return box;
@@ -295,18 +304,87 @@ class OperationLowering final : public Lowering {
     return axes;
   }
 
+  [[nodiscard]] std::int64_t rank() const { return step_.collectives.rank(); }
+
+  // How inputs go with the positions of a piece (sequences.h): which are kept, of which it is cut
+  // out, and how they lie.
+  void find_pieces() {
+    needed_ = planned_.needed;
+    if (!step_.request.piece) return;
+    const Piece& piece = *step_.request.piece;
+    letter_ = piece.letter(planned_.rule, planned_.inputs);
+    for (std::size_t i = 0; i < std::min(needed_.size(), planned_.rule.inputs.size()); ++i) {
+      const std::size_t dimension = planned_.rule.inputs[i].find(letter_);
+      if (letter_ == 0 || dimension == std::string::npos) continue;
+      if (piece.of->dimensions[planned_.inputs[i]] < 0) {
+        cut_[static_cast<int>(i)] = dimension;
+        shapes_[i][dimension] = piece.positions;
+      } else if (piece.keeps(planned_, step_.graph, static_cast<int>(i))) {
+        kept_[static_cast<int>(i)] = dimension;
+        needed_[i].dimensions[dimension].clear();
+      }
+    }
+  }
+
+  // An input as it is needed.
+  Operand value(int input) {
+    const TensorId tensor = planned_.inputs[input];
+    return windows_[input] ? values_.in_boxes(tensor, needed_[input], *windows_[input])
+                           : values_.in(tensor, needed_[input]);
+  }
+
+  // Puts what the piece has of an input behind what was kept, and gives both.
+  Operand keep(int input) {
+    const Operand piece = value(input);
+    const Shape whole = local_shape(input);
+    const auto [outer, all, inner] = around(whole, kept_.at(input));
+    const std::string label = fmt::format("{} kept {}", path(), input);
+    const std::int64_t bytes = element_count(whole) * float32_bytes;
+    const Buffer kept = step_.builder.external(
+        step_.request.kept ? step_.request.kept(label, bytes) : nullptr, bytes, label);
+    step_.builder.emit(KeepPieceSpec{outer, step_.request.piece->positions, inner, all},
+                       {piece, step_.scalars, kept}, label);
+    return kept;
+  }
+
+  // The piece of an input that has all positions.
+  Operand cut(int input) {
+    const std::size_t dimension = cut_.at(input);
+    Layout layout = needed_[input];
+    layout.dimensions[dimension].clear();
+    const Operand whole = values_.in(planned_.inputs[input], layout);
+    const Shape shape = local_shape(input);
+    const auto [outer, positions, inner] = around(shape, dimension);
+    const std::string label = fmt::format("{} piece {}", path(), input);
+    const Buffer piece = step_.builder.scratch(element_count(shape) * float32_bytes, label);
+    step_.builder.emit(CutPieceSpec{outer, positions, inner, step_.request.piece->of->length,
+                                    blocks_[input][dimension].begin},
+                       {whole, step_.scalars, piece}, label);
+    return piece;
+  }
+
+  // A shape as (what is before a dimension, its length, what is behind it).
+  static std::array<std::int64_t, 3> around(const Shape& shape, std::size_t dimension) {
+    const std::span all(shape);
+    return {element_count(all.first(dimension)), shape[dimension],
+            element_count(all.subspan(dimension + 1))};
+  }
+
   // What the ranks want of an input beyond their blocks, or nothing if every box is the block: the
-  // same answer on all ranks, since what follows from it can be a collective.
+  // same answer on all ranks, since what follows from it can be a collective. Along the positions
+  // of a piece nothing is wanted.
   std::optional<Windows> find_windows(int input) const {
-    if (!has_windows(planned_.rule, input)) {
+    Rule rule = planned_.rule;
+    Split split = planned_.split;
+    if (letter_ != 0) {
+      std::erase(rule.windows, letter_);
+      if (kept_.contains(input)) split.erase(letter_);
+    }
+    if (!has_windows(rule, input)) {
       return std::nullopt;
     }
-    std::vector<Shape> shapes;
-    for (const TensorId tensor : planned_.inputs) {
-      shapes.push_back(step_.shapes[tensor]);
-    }
-    Windows windows = windows_of(*planned_.operation, planned_.rule, planned_.split, input, shapes,
-                                 global_output_shape());
+    Windows windows =
+        windows_of(*planned_.operation, rule, split, input, shapes_, global_output_shape());
     if (boxes_are_blocks(windows, step_.plan.mesh)) {
       return std::nullopt;
     }
@@ -353,6 +431,10 @@ class OperationLowering final : public Lowering {
   StepGradients* gradients_;  // null in forward
   const PlannedOperation& planned_;
   Remains& remains_;
+  char letter_ = 0;                              // of the positions of a piece; 0: it has none
+  std::map<int, std::size_t> kept_, cut_;        // by input: the dimension of positions
+  std::vector<Layout> needed_;                   // by input: how it is brought
+  std::vector<Shape> shapes_;                    // by input: global, as the operation sees it
   std::vector<Block> blocks_;                    // by input: what the operation works on
   std::vector<std::optional<Windows>> windows_;  // by input, where boxes are not blocks
   Block output_block_;

@@ -22,6 +22,13 @@ constexpr std::int64_t word_bytes = 8;  // bytes of an address and of a row's nu
 constexpr std::int64_t words_of_scalars = sizeof(StepScalars) / word_bytes;
 static_assert(sizeof(StepScalars) % word_bytes == 0);
 
+std::string what_it_is_of(const LoweringRequest& request) {
+  return fmt::format(
+      "{} rows{} ({})", request.rows,
+      request.piece ? fmt::format(", {} positions of each", request.piece->positions) : "",
+      name_of(request.mode));
+}
+
 // Lowers without a device or communicators, compares, and gives the specifications of the kernels.
 // Binding comes after: to split communicators is collective, so that ranks which disagree would
 // wait for each other there.
@@ -29,14 +36,14 @@ std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request,
                                                  Transport& transport) {
   LoweringRequest planned = request;
   planned.parameters = nullptr;
+  planned.kept = {};
   std::vector<KernelSpec> specs;
   ProgramBuilder builder(&specs);
   const std::unique_ptr<MeshCollectives> collectives = plan_collectives(mesh.shape(), mesh.rank());
   // What is wrong with an operation, only the ranks find that run it.
   together(mesh.all(), [&] { (void)lower(planned, builder, *collectives); });
   agree_on_collectives(mesh, transport, request.plan->placing, *collectives,
-                       fmt::format("the collectives of a step of {} rows ({})", request.rows,
-                                   name_of(request.mode)));
+                       "the collectives of a step of " + what_it_is_of(request));
   return specs;
 }
 
@@ -113,10 +120,10 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     : device_(&device),
       rows_(request.rows),
       collectives_(bind_collectives(mesh, transport, trace, request.plan->placing.empty())),
-      parts_(
-          meshwork::fed_parts(*request.plan, request.mode, request.micro_batches(), mesh.rank())),
+      parts_(meshwork::fed_parts(*request.plan, request.mode, request.micro_batches(), mesh.rank(),
+                                 request.piece ? &*request.piece : nullptr)),
       counting_(counting),
-      name_(fmt::format("the step of {} rows ({})", request.rows, name_of(request.mode))) {
+      name_("the step of " + what_it_is_of(request)) {
   LoweringRequest bound = request;
   const Graph& graph = *request.plan->graph;
   const std::int64_t tables = std::ssize(fed_tensors(graph, request.mode));
@@ -157,7 +164,9 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
                (lowered_.has_gradient_norm ? 1 : 0));
   if (request.mode == Mode::predict) {
     for (const TensorId output : graph.outputs) {
-      output_counts_.push_back(element_count(graph.shape_of(output, request.rows)));
+      Shape shape = graph.shape_of(output, request.rows);
+      if (request.piece) shape = request.piece->shape_of(output, std::move(shape));
+      output_counts_.push_back(element_count(shape));
     }
   }
   program_ = builder.finish(pool);
@@ -352,11 +361,24 @@ Step& Engine::step(const StepKey& key, const StopRequest* stop_request) {
     request.update = &update_;
     request.form = &parameters_.form();
     request.parameters = &parameters_;
+    if (key.positions > 0) {
+      request.piece = Piece{&sequences(), key.positions};
+      request.kept = [this, rows = key.rows](const std::string& name, std::int64_t bytes) {
+        Memory& memory = kept_[{rows, name}];
+        if (memory.bytes() != bytes) memory = device_->allocate(bytes);
+        return memory.data();
+      };
+    }
     step = std::make_unique<Step>(request, *mesh_, *transport_, *device_, pool_,
                                   static_cast<StepScalars*>(scalars_.data()), trace_, counting_,
                                   chooser_, stop_request);
   }
   return *step;
+}
+
+const Sequences& Engine::sequences() {
+  if (!sequences_) sequences_ = sequences_of(plan_);
+  return *sequences_;
 }
 
 void Engine::meet() {

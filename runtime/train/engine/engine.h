@@ -24,6 +24,7 @@
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"
 #include "runtime/graph/plan_report.h"
+#include "runtime/graph/sequences.h"
 #include "runtime/mesh/mesh_collectives.h"
 #include "runtime/train/engine/feed_ring.h"
 
@@ -137,6 +138,9 @@ class Engine {
     std::map<TensorId, ElementType> fed = {};
     bool gathers = false;  // its rows from tables on the device, on all ranks
     StepWalk walk = {};    // of Mode::train
+    /// Of Mode::predict: positions of pieces of sequences (sequences.h); 0: whole ones. What is kept
+    /// of them, steps of as many rows share.
+    std::int64_t positions = 0;
     auto operator<=>(const StepKey&) const = default;
   };
   /// The step for `key`, made if it is asked for for the first time, by all ranks together. Throws
@@ -144,8 +148,12 @@ class Engine {
   /// Where kernels are timed for it, asking `stop_request` on any rank ends that: throws `Stopped`.
   [[nodiscard]] Step& step(const StepKey& key, const StopRequest* stop_request = nullptr);
 
-  /// Drops the steps, to be made anew: other kernels have been chosen. Who has one lets it go.
-  void forget_steps() { steps_.clear(); }
+  /// Drops the steps, to be made anew: other kernels have been chosen. Who has one lets it go. What
+  /// was kept of pieces goes too.
+  void forget_steps() {
+    steps_.clear();
+    kept_.clear();
+  }
   /// Gives back what steps have captured.
   void release_captured() {
     for (auto& [key, step] : steps_) {
@@ -154,6 +162,8 @@ class Engine {
   }
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
+  /// How the model can be run on pieces of sequences.
+  [[nodiscard]] const Sequences& sequences();
   [[nodiscard]] Parameters& parameters() { return parameters_; }
   [[nodiscard]] Device& device() { return *device_; }
 
@@ -183,6 +193,9 @@ class Engine {
   Parameters parameters_;
   ArenaPool pool_;
   Memory scalars_;
+  std::optional<Sequences> sequences_;  // once somebody has asked
+  /// By rows and name. Steps have the addresses.
+  std::map<std::pair<std::int64_t, std::string>, Memory> kept_;
   std::map<StepKey, std::unique_ptr<Step>> steps_;
 };
 

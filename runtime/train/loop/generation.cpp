@@ -1,5 +1,7 @@
 #include "runtime/train/loop/generation.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -63,7 +65,60 @@ void check_prompt(std::span<const std::int32_t> prompt, const TokenModel& of) {
   }
 }
 
-void generate_tokens(const TokenModel& of, const PredictTokens& predict,
+namespace {
+
+// The scores of what follows a text that grows.
+class NextScores {
+ public:
+  NextScores(const TokenModel& of, const TokenPredictor& predictor)
+      : of_(of), predictor_(predictor), seen_(static_cast<std::size_t>(of.length)) {}
+
+  [[nodiscard]] bool in_pieces(std::span<const std::int32_t> text) const {
+    return predictor_.piece && std::ssize(text) <= of_.length;
+  }
+  std::vector<float> behind(std::span<const std::int32_t> text) {
+    return in_pieces(text) ? by_pieces(text) : by_all(text, 0);
+  }
+  // With `filler` at the places behind the text.
+  std::vector<float> by_all(std::span<const std::int32_t> text, float filler) {
+    const std::int64_t count = std::min(of_.length, std::ssize(text));
+    std::fill(std::copy(text.end() - count, text.end(), seen_.begin()), seen_.end(), filler);
+    return scores_at(predictor_.whole(seen_), count - 1);
+  }
+
+ private:
+  // Places of a prompt that are seen at once.
+  static constexpr std::int64_t prompt_piece = 64;
+
+  // The last piece may begin with places that were seen before, and has fillers behind the text.
+  std::vector<float> by_pieces(std::span<const std::int32_t> text) {
+    std::vector<float> scores;
+    for (const std::int64_t count = std::ssize(text); kept_ < count;) {
+      const std::int64_t places = count - kept_ == 1 ? 1 : std::min(prompt_piece, of_.length);
+      const std::int64_t first = std::min(kept_, of_.length - places);
+      kept_ = std::min(count, first + places);
+      const std::span piece = std::span(seen_).first(static_cast<std::size_t>(places));
+      std::fill(std::copy(text.begin() + first, text.begin() + kept_, piece.begin()), piece.end(),
+                0.0f);
+      scores = scores_at(predictor_.piece(piece, first), kept_ - 1 - first);
+    }
+    return scores;
+  }
+
+  std::vector<float> scores_at(const std::vector<float>& all, std::int64_t place) const {
+    const auto at = all.begin() + place * of_.classes;
+    return {at, at + of_.classes};
+  }
+
+  const TokenModel& of_;
+  const TokenPredictor& predictor_;
+  std::vector<float> seen_;  // tokens that are handed over
+  std::int64_t kept_ = 0;    // places of the text that pieces had
+};
+
+}  // namespace
+
+void generate_tokens(const TokenModel& of, const TokenPredictor& predictor,
                      std::vector<std::int32_t> prompt, const GenerationOptions& options,
                      const std::function<void(std::int32_t token)>& receive) {
   if (options.tokens < 0 || options.top_k < 0 || !std::isfinite(options.temperature) ||
@@ -73,18 +128,10 @@ void generate_tokens(const TokenModel& of, const PredictTokens& predict,
   }
   check_prompt(prompt, of);
   std::vector<std::int32_t> text = std::move(prompt);
-  std::vector<float> seen(static_cast<std::size_t>(of.length));
   std::vector<double> scores(static_cast<std::size_t>(of.classes));
+  NextScores next(of, predictor);
   for (std::int64_t made = 0; made < options.tokens; ++made) {
-    const std::int64_t count = std::min(of.length, std::ssize(text));
-    // The scores behind the text, with `filler` behind it.
-    const auto scores_with = [&](float filler) {
-      std::fill(std::copy(text.end() - count, text.end(), seen.begin()), seen.end(), filler);
-      const std::vector<float> all = predict(seen);
-      const auto last = all.begin() + (count - 1) * of.classes;
-      return std::vector<float>(last, last + of.classes);
-    };
-    const std::vector<float> last = scores_with(0);
+    const std::vector<float> last = next.behind(text);
     std::transform(last.begin(), last.end(), scores.begin(), [&](float score) {
       const auto exact = static_cast<double>(score);
       return of.probabilities ? std::log(exact) : exact;
@@ -94,7 +141,8 @@ void generate_tokens(const TokenModel& of, const PredictTokens& predict,
       throw ScoresNotFinite(fmt::format("the scores of what follows {} tokens are NaN or infinite",
                                         std::ssize(text)));
     }
-    if (made == 0 && count < of.length && last != scores_with(static_cast<float>(of.classes - 1))) {
+    if (made == 0 && std::ssize(text) < of.length && !next.in_pieces(text) &&
+        last != next.by_all(text, static_cast<float>(of.classes - 1))) {
       fail(
           "the model's places look at later ones, so it cannot be asked for the next token; "
           "use_causal_mask keeps attention from that");
@@ -107,10 +155,27 @@ void generate_tokens(const TokenModel& of, const PredictTokens& predict,
 void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
                      const GenerationOptions& options,
                      const std::function<void(std::int32_t token)>& receive) {
-  const auto predict = [&](std::span<const float> tokens) {
+  const TokenModel of = token_model_of(model.graph());
+  TokenPredictor predictor{.whole = [&](std::span<const float> tokens) {
     return std::move(model.predict_step({.rows = 1, .inputs = {tokens}, .targets = {}}).front());
-  };
-  generate_tokens(token_model_of(model.graph()), predict, std::move(prompt), options, receive);
+  }};
+  if (options.in_pieces && model.obstacle_to_pieces().empty()) {
+    predictor.piece = [&](std::span<const float> tokens, std::int64_t first) {
+      return std::move(
+          model.predict_piece({.rows = 1, .inputs = {tokens}, .targets = {}}, first).front());
+    };
+  }
+  generate_tokens(of, predictor, std::move(prompt), options, receive);
+}
+
+std::string slow_tokens(Model& model, std::int64_t prompt, const GenerationOptions& options) {
+  const std::int64_t length = token_model_of(model.graph()).length;
+  const std::string each = fmt::format("takes a pass over all {} places", length);
+  if (const std::string obstacle = model.obstacle_to_pieces(); !obstacle.empty()) {
+    return fmt::format("each token {}: {}", each, obstacle);
+  }
+  if (prompt + options.tokens <= length + 1) return "";
+  return fmt::format("each token behind the first {} {}: it moves all others", length, each);
 }
 
 }  // namespace meshwork

@@ -196,10 +196,16 @@ std::string ModelTraining::generated_text(const std::string& prompt,
   std::string text;
   const std::vector<std::int32_t> tokens = tokens_of_text(prompt, of);
   for (const std::int32_t token : tokens) text += shown.add(token);
-  const auto predict = [&](std::span<const float> seen) {
+  TokenPredictor predictor{.whole = [&](std::span<const float> seen) {
     return std::move(predict_step(*model_, {.rows = 1, .inputs = {seen}, .targets = {}}).front());
-  };
-  generate_tokens(of, predict, tokens, seeded,
+  }};
+  if (obstacle_to_pieces(*model_).empty()) {
+    predictor.piece = [&](std::span<const float> seen, std::int64_t first) {
+      return std::move(
+          predict_piece(*model_, {.rows = 1, .inputs = {seen}, .targets = {}}, first).front());
+    };
+  }
+  generate_tokens(of, predictor, tokens, seeded,
                   [&](std::int32_t token) { text += shown.add(token); });
   return text + shown.end();
 }

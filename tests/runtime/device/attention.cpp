@@ -1,6 +1,7 @@
 #include "runtime/device/kernels/attention.h"
 
 #include <cmath>
+#include <limits>
 
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/philox.h"
@@ -13,14 +14,20 @@ namespace {
 constexpr std::int64_t step = 5;
 
 struct Numbers {
-  std::vector<float> q, k, v, dy, mask;
+  std::vector<float> q, k, v, dy, mask, bounds;
   explicit Numbers(const AttentionShape& at)
       : q(random_values(at.batch * at.queries * at.heads * at.key_length, 1, -2, 2)),
         k(random_values(at.batch * at.keys * at.key_heads * at.key_length, 2, -2, 2)),
         v(random_values(at.batch * at.keys * at.key_heads * at.value_length, 3)),
         dy(random_values(at.batch * at.queries * at.heads * at.value_length, 4)),
-        mask(random_values(at.batch * at.keys, 5, 0, 1)) {
+        mask(random_values(at.batch * at.keys, 5, 0, 1)),
+        bounds(random_values(at.batch * at.queries, 6, 0, 1)) {
     for (float& m : mask) m = m < 0.4f ? 0.0f : 1.0f;
+    // Also behind all keys, and before them.
+    for (float& bound : bounds) {
+      bound = std::floor(bound * static_cast<float>(at.keys + 4)) +
+              static_cast<float>(at.first_key - 2);
+    }
   }
 };
 
@@ -49,6 +56,10 @@ Truth truth_of(const AttentionShape& at, const Numbers& of) {
           const std::int64_t query = at.first_query + i, key = at.first_key + j;
           if (at.causal && key > query) continue;
           if (at.window > 0 && std::abs(query - key) >= at.window) continue;
+          if (at.bounded &&
+              static_cast<float>(key) < of.bounds[static_cast<std::size_t>(b * at.queries + i)]) {
+            continue;
+          }
           if (at.masked && of.mask[static_cast<std::size_t>(b * at.keys + j)] == 0) continue;
           double score = 0;
           const std::size_t k = row(b, at.keys, j, at.key_heads, g, at.key_length);
@@ -100,13 +111,14 @@ struct Results {
 
 Results results_of(const AttentionShape& at, const Numbers& of, int threads,
                    Precision precision = Precision::float32) {
-  Array<> q(of.q), k(of.k), v(of.v), dy(of.dy), mask(of.mask);
+  Array<> q(of.q), k(of.k), v(of.v), dy(of.dy), mask(of.mask), bounds(of.bounds);
   Array<> y(static_cast<std::int64_t>(of.dy.size())), l(at.batch * at.heads * at.queries);
   Array<> dq(static_cast<std::int64_t>(of.q.size())), dk(static_cast<std::int64_t>(of.k.size())),
       dv(static_cast<std::int64_t>(of.v.size()));
   Array<StepScalars> scalars({StepScalars{step, 0}});
   std::vector<void*> forward{q.data(), k.data(), v.data()};
   if (at.masked) forward.push_back(mask.data());
+  if (at.bounded) forward.push_back(bounds.data());
   std::vector<void*> backward = forward;
   for (void* operand : {y.data(), l.data(), dy.data()}) backward.push_back(operand);
   if (at.dropout > 0) {
@@ -214,6 +226,21 @@ TEST_CASE("no query looks at a key that the mask does not count") {
   check(at, numbers);
 }
 
+TEST_CASE("a bounded query looks at no key before its bound") {
+  for (const bool masked : {false, true}) {
+    for (const bool causal : {false, true}) {
+      AttentionShape at = whole(2, 140, 140, 4, 2, 8, 16);
+      at.bounded = true, at.masked = masked, at.causal = causal;
+      check(at);
+      at.queries = 1, at.first_query = 100;
+      check(at);
+      at.queries = 40, at.first_query = 90, at.first_key = 30, at.dropout = 0.2f;
+      at.random_key = 17, at.all_queries = at.all_keys = 200;
+      check(at);
+    }
+  }
+}
+
 TEST_CASE("heads of queries share heads of keys in groups") {
   check(whole(2, 9, 70, 6, 2, 8, 16));
   check(whole(1, 70, 9, 4, 1, 5, 3));
@@ -245,6 +272,56 @@ TEST_CASE("a block of queries gives what the same queries give among all of them
   // No key of the first queries is here.
   at.first_key = 60, at.window = 0;
   check(at);
+}
+
+// Behind the piece nothing is kept yet: NaN there must not be looked at.
+TEST_CASE("queries of a piece look at what was kept up to their own positions") {
+  for (const std::int64_t queries : {0, 1, 3, 70}) {
+    for (const std::int64_t position : {0, 5, 60, 100}) {
+      for (const std::int64_t window : {0, 40}) {
+        AttentionShape piece = whole(2, queries, 170, 4, 2, 16, 20);
+        piece.causal = true, piece.window = window;
+        piece.masked = window > 0, piece.bounded = window > 0 && position > 0;
+        const Numbers numbers(piece);
+        AttentionShape there = piece;
+        there.first_query = position;
+        INFO(queries << " queries from " << position << " on, window " << window);
+        const Truth truth = truth_of(there, numbers);
+        piece.resumed = true;
+
+        const auto behind = [&](std::vector<float> values) {
+          const std::size_t row = values.size() / 340;  // of 170 positions of two samples
+          for (std::size_t i = 0; i < values.size(); ++i) {
+            if (static_cast<std::int64_t>(i / row % 170) >= position + queries) {
+              values[i] = std::numeric_limits<float>::quiet_NaN();
+            }
+          }
+          return values;
+        };
+        Array<> q(numbers.q), k(behind(numbers.k)), v(behind(numbers.v)), mask(numbers.mask),
+            bounds(numbers.bounds);
+        Array<> y(static_cast<std::int64_t>(numbers.dy.size())), l(2 * 4 * queries);
+        Array<StepScalars> scalars({StepScalars{.position = position}});
+        std::vector<void*> operands{q.data(), k.data(), v.data()};
+        if (piece.masked) operands.push_back(mask.data());
+        if (piece.bounded) operands.push_back(bounds.data());
+        for (void* operand : {static_cast<void*>(scalars.data()), static_cast<void*>(y.data()),
+                              static_cast<void*>(l.data())}) {
+          operands.push_back(operand);
+        }
+        run_kernel(AttentionSpec{piece}, operands, 2);
+        CHECK((y.intact() && l.intact()));
+        check_close(y.values(), truth.y, 2e-5, 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("there is no gradient of attention of a piece") {
+  AttentionShape piece = whole(1, 2, 4, 1, 1, 2, 2);
+  piece.resumed = true;
+  CHECK_THROWS_WITH(KernelSpec(AttentionGradientSpec{piece}).check(),
+                    Catch::Contains("of which there is no gradient"));
 }
 
 }  // namespace meshwork::test::attention_test

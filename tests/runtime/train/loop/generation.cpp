@@ -111,4 +111,78 @@ TEST_CASE("a text goes on behind its last token, also when it is longer than the
                     Catch::Contains("expected a model of next tokens"));
 }
 
+TEST_CASE(
+    "each token is seen once, the prompt in pieces, until the text is longer than the model sees") {
+  const TokenModel of{.length = 100, .classes = 3};
+  struct Asked {
+    std::int64_t first, places;  // first < 0: all
+    bool operator==(const Asked&) const = default;
+  };
+  std::vector<Asked> asked;
+  // The scores of a place are the token there and those before it, modulo 3: what was handed over.
+  std::vector<float> kept(100);
+  const auto scores_of = [&](std::int64_t first, std::int64_t places) {
+    std::vector<float> scores;
+    for (std::int64_t place = first; place < first + places; ++place) {
+      float sum = 0;
+      for (std::int64_t i = 0; i <= place; ++i) sum += kept[static_cast<std::size_t>(i)];
+      for (int one = 0; one < 3; ++one) {
+        scores.push_back(static_cast<int>(sum) % 3 == one ? 1.0f : 0.0f);
+      }
+    }
+    return scores;
+  };
+  TokenPredictor predictor{.whole = [&](std::span<const float> tokens) {
+    asked.push_back({-1, std::ssize(tokens)});
+    std::copy(tokens.begin(), tokens.end(), kept.begin());
+    return scores_of(0, 100);
+  }};
+  const auto text_behind = [&](std::int64_t prompt, std::int64_t tokens) {
+    std::vector<std::int32_t> text;
+    asked.clear();
+    std::fill(kept.begin(), kept.end(), 5.0f);
+    const std::vector<std::int32_t> begin(static_cast<std::size_t>(prompt), 1);
+    generate_tokens(of, predictor, begin, {.tokens = tokens, .temperature = 0},
+                    [&](std::int32_t token) { text.push_back(token); });
+    return text;
+  };
+  const std::vector<std::int32_t> short_text = text_behind(5, 4), long_text = text_behind(70, 35),
+                                  full = text_behind(100, 2), more = text_behind(120, 2);
+  predictor.piece = [&](std::span<const float> tokens, std::int64_t first) {
+    asked.push_back({first, std::ssize(tokens)});
+    std::copy(tokens.begin(), tokens.end(), kept.begin() + first);
+    return scores_of(first, std::ssize(tokens));
+  };
+  CHECK(text_behind(5, 4) == short_text);
+  CHECK(asked == std::vector<Asked>{{0, 64}, {5, 1}, {6, 1}, {7, 1}});
+  CHECK(text_behind(70, 35) == long_text);
+  CHECK(asked.size() == 36);
+  CHECK(std::vector(asked.begin(), asked.begin() + 4) ==
+        std::vector<Asked>{{0, 64}, {36, 64}, {70, 1}, {71, 1}});
+  CHECK(std::vector(asked.end() - 5, asked.end()) ==
+        std::vector<Asked>{{99, 1}, {-1, 100}, {-1, 100}, {-1, 100}, {-1, 100}});
+  CHECK(text_behind(100, 2) == full);
+  CHECK(asked == std::vector<Asked>{{0, 64}, {36, 64}, {-1, 100}});
+  CHECK(text_behind(120, 2) == more);
+  CHECK(asked == std::vector<Asked>{{-1, 100}, {-1, 100}});
+  CHECK(text_behind(65, 1).size() == 1);
+  CHECK(asked == std::vector<Asked>{{0, 64}, {64, 1}});
+}
+
+TEST_CASE("which tokens take a pass over all places is said, and why") {
+  DeviceMesh mesh({{"data", Communicator::world().size()}});
+  const SymbolicTensor tokens = Input({4}, "text", ElementType::int32);
+  Model model(tokens, counter(tokens, false), spread_over(mesh));
+  CHECK(slow_tokens(model, 2, {.tokens = 3}) == "");
+  CHECK(slow_tokens(model, 2, {.tokens = 4}) ==
+        "each token behind the first 4 takes a pass over all 4 places: it moves all others");
+  const SymbolicTensor places = Input({4}, "text", ElementType::int32);
+  const auto mixed =
+      EinsumDense({.name = "mix", .equation = "btc,ts->bsc", .output_shape = {4, 5}});
+  Model looking(places, mixed(counter(places, false)), spread_over(mesh));
+  CHECK(
+      slow_tokens(looking, 2, {.tokens = 1}) ==
+      "each token takes a pass over all 4 places: mix/product does not work position by position");
+}
+
 }  // namespace meshwork::generation_test
