@@ -56,7 +56,7 @@ std::string placing_text(const RunConfig& config, const MeshShape& mesh) {
       continue;
     }
     all.push_back(fmt::format(
-        "{} has {} stages{}, {} with {} micro-batches", mesh.name(axis),
+        "{} holds {} stages{}, {} with {} micro-batches", mesh.name(axis),
         mesh.size(axis) * staged->chunks, staged->balanced ? " of about equal work" : "",
         config.fit_options().walk.schedule.name, config.fit_options().walk.micro_batches));
   }

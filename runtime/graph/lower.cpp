@@ -118,7 +118,6 @@ void book_backward(const ForwardParts& parts, StepGradients& gradients,
   auto& [step, values, sums] = parts;
   values.forget_gathered_variables();
   values.wait_for_sent();
-  gradients.begin();
   for (std::size_t o = step.plan.operations.size(); o-- > 0;) {
     if (!spans.empty() && o == spans.back().last) {
       recompute(parts, spans.back(), batch.remains);
@@ -141,7 +140,6 @@ void book_backward(const ForwardParts& parts, StepGradients& gradients,
 
 // Books what that has left: the gradients of variables.
 void book_rest_of_backward(StepContext& step, StepGradients& gradients, MicroBatch& batch) {
-  gradients.begin();
   for (std::size_t o = step.plan.operations.size(); o-- > 0;) {
     const PlannedOperation& planned = step.plan.operations[o];
     if (std::ranges::none_of(planned.gradient, std::identity())) continue;
@@ -244,13 +242,10 @@ std::vector<Range> LoweringRequest::micro_batches() const {
   return (mode == Mode::train ? walk : StepWalk{}).of(rows);
 }
 
-std::vector<Action> LoweringRequest::actions(std::int64_t rank) const {
-  if (mode != Mode::train) return {{Action::Kind::forward, 0, 0}};
-  const Pipeline pipeline = plan->pipeline(std::ssize(micro_batches()));
-  const std::int64_t coordinate =
-      plan->staged ? plan->mesh.coordinate(rank, plan->staged->axis) : 0;
+Actions LoweringRequest::actions() const {
+  if (mode != Mode::train) return {{{Action::Kind::forward, 0, 0}}};
   return actions_of(plan->staged ? walk.schedule : in_turn(),
-                    pipeline)[static_cast<std::size_t>(coordinate)];
+                    plan->pipeline(std::ssize(micro_batches())));
 }
 
 std::vector<FedPart> fed_parts(const Plan& plan, Mode mode, const std::vector<Range>& micro_batches,
@@ -274,7 +269,8 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   if (request.mode == Mode::train) check_stages(*request.plan);
   StepContext step(request, builder, collectives);
   StepSums sums(step);
-  StepGradients gradients(step);
+  const Actions all_actions = request.actions();
+  StepGradients gradients(step, all_actions);
   LoweredStep lowered;
   const std::vector<bool> runs = operations_to_run(step.plan, request.mode);
   std::vector<RecomputedSpan> spans;
@@ -289,7 +285,10 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   const std::vector<bool> early = operations_of_early_sums(step, sums);
   book_early_sums(step, sums, early, batches);
   Arriving arriving = arriving_values(step, runs, early);
-  const std::vector<Action> actions = request.actions(collectives.rank());
+  const std::vector<Action>& actions =
+      all_actions[all_actions.size() == 1 ? 0
+                                          : static_cast<std::size_t>(step.plan.mesh.coordinate(
+                                                collectives.rank(), step.plan.staged->axis))];
   const std::int64_t last_stage = std::ranges::max(actions, {}, &Action::stage).stage;
   // Begins to receive what an action will wait for.
   const auto expect = [&](const Action& action) {
@@ -311,6 +310,7 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
     step.go_to(static_cast<std::size_t>(micro_batch), stage);
     MicroBatch& batch = batches[step.micro_batch];
     auto& [values, remains, rest] = batch;
+    if (kind != Action::Kind::forward) gradients.begin(i);
     if (kind == Action::Kind::weight_gradients) {
       step.phase = "backward";
       book_rest_of_backward(step, gradients, batch);

@@ -135,8 +135,8 @@ struct LoweringRequest {
   [[nodiscard]] ElementType fed_type(TensorId id) const;
   /// The rows of each micro-batch.
   [[nodiscard]] std::vector<Range> micro_batches() const;
-  /// What rank `rank` does with them, in order.
-  [[nodiscard]] std::vector<Action> actions(std::int64_t rank) const;
+  /// What is done with them in order, by coordinate of the pipeline.
+  [[nodiscard]] Actions actions() const;
 };
 
 /// A part of an input or target that a rank is fed.

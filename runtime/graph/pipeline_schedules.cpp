@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
+#include <iterator>
+#include <sstream>
 #include <utility>
 
 #include "collectives/error.h"
@@ -125,31 +128,46 @@ PipelineSchedule in_turn() {
 }
 
 PipelineSchedule listed_actions(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  if (!stream) fail("{} cannot be read", file.string());
+  std::ifstream stream;
+  if (std::filesystem::is_regular_file(file)) stream.open(file);
+  if (!stream.is_open()) fail("{} cannot be read", file.string());
+  const std::string text((std::istreambuf_iterator<char>(stream)),
+                         std::istreambuf_iterator<char>());
+  std::istringstream lines(text);
   Actions lists;
-  for (std::string line; std::getline(stream, line);) {
+  std::int64_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    std::erase_if(line, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
+    if (line.empty()) continue;
     std::vector<Action>& list = lists.emplace_back();
     for (std::size_t begin = 0; begin <= line.size();) {
       const std::size_t comma = std::min(line.find(',', begin), line.size());
-      std::string text = line.substr(begin, comma - begin);
-      std::erase_if(text, [](char c) { return c == ' ' || c == '\t' || c == '\r'; });
+      const std::string word = line.substr(begin, comma - begin);
       begin = comma + 1;
-      if (text.empty()) continue;
+      if (word.empty()) continue;
       try {
-        list.push_back(action_of(text));
+        list.push_back(action_of(word));
       } catch (const Error& error) {
-        fail("{}:{}: {}", file.string(), lists.size(), error.what());
+        fail("{}:{}: {}", file.string(), number, error.what());
       }
     }
   }
-  return {file.string(), [file, lists](const Pipeline& pipeline, std::int64_t coordinate) {
-            if (std::ssize(lists) != pipeline.ranks) {
-              fail("{} is for {} coordinates, the axis has {}", file.string(), lists.size(),
-                   pipeline.ranks);
-            }
-            return lists[static_cast<std::size_t>(coordinate)];
-          }};
+  if (lists.empty()) fail("{} lists no actions", file.string());
+  const auto list = [file, lists](const Pipeline& pipeline, std::int64_t coordinate) {
+    if (std::ssize(lists) != pipeline.ranks) {
+      fail("{} lists the actions of {} coordinate{}, the axis has {}", file.string(), lists.size(),
+           lists.size() == 1 ? "" : "s", pipeline.ranks);
+    }
+    // A short batch has fewer micro-batches.
+    std::vector<Action> actions = lists[static_cast<std::size_t>(coordinate)];
+    std::erase_if(actions, [&](const Action& action) {
+      return action.micro_batch >= pipeline.micro_batches;
+    });
+    return actions;
+  };
+  return {fmt::format("{} ({:08x})", file.string(), std::hash<std::string>()(text) & 0xffffffff),
+          list};
 }
 
 void add_pipeline_schedules(Catalog& catalog) {
@@ -163,7 +181,8 @@ void add_pipeline_schedules(Catalog& catalog) {
       "forward and backward in turns, as few micro-batches held as can be; with chunks, "
       "interleaved");
   add("GPipe", gpipe(), "forward with all micro-batches, then backward");
-  add("ZeroBubble", zero_bubble(), "gradients of weights where a rank would be idle; chunks: 1");
+  add("ZeroBubble", zero_bubble(),
+      "gradients of weights of products and convolutions where a rank would be idle; chunks: 1");
   add("InTurn", in_turn(), "one micro-batch after the other, forward and backward");
   catalog.add<PipelineSchedule, ListedOptions>(
       "ListedActions", {},

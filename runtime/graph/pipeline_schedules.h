@@ -10,15 +10,17 @@
 // stage at most. Where p does not divide m, the last micro-batches leave gaps.
 //
 // `gpipe` goes forward with all micro-batches, then backward (Huang et al., arXiv:1811.06965). It is as
-// fast, and holds all.
+// fast, and holds all m v.
 //
-// `zero_bubble` does what others wait for first, and gradients of weights where it would be idle: ZB-H1
-// of Qi et al., arXiv:2401.10241. (p - 1) / (3 m), and p micro-batches are held everywhere.
+// `zero_bubble` puts off gradients of weights to where a rank would be idle: ZB-H1 of Qi et al.,
+// arXiv:2401.10241. A rank is idle for (p - 1) / (3 m), and holds p micro-batches. Put off are those of
+// products and convolutions (Lowering::input_gradient_is_complete), which take the most.
 //
 // `in_turn` takes one micro-batch after the other, forward and backward. One stage works at a time.
 //
 // A file can list the actions: a line for each coordinate, actions with commas between, nothing between
-// two commas for none. So PyTorch writes them.
+// two commas for none. So PyTorch writes them. Of micro-batches that a batch does not have the actions
+// are left out.
 #pragma once
 
 #include <filesystem>
@@ -32,7 +34,7 @@ namespace meshwork {
 [[nodiscard]] PipelineSchedule zero_bubble();
 [[nodiscard]] PipelineSchedule in_turn();
 /// Reads the file. Throws `Error` with the line for text that is no action. It is for as many
-/// coordinates as the file has lines.
+/// coordinates as the file has lines that are not empty.
 [[nodiscard]] PipelineSchedule listed_actions(const std::filesystem::path& file);
 
 }  // namespace meshwork

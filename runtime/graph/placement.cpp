@@ -51,7 +51,8 @@ std::vector<LayerWork> work_of_layers(const PlanRequest& request) {
   return work;
 }
 
-// What balances stages: seconds, and bytes at their price. An earlier stage holds more micro-batches.
+// What balances stages: seconds, and bytes at their price. The micro-batches that a stage holds are
+// those of 1f1b.
 struct StageCosts {
   std::vector<LayerWork> work;
   std::int64_t stages;

@@ -15,7 +15,7 @@
 // Where that is *balanced* the planner places all layers: in their order, a run of them in each stage, so
 // that the longest takes as short as can be. What a layer takes is its arithmetic and
 // the update of its variables. Where memory has a limit, and so a price, it is what the stage holds as
-// well: variables, and outputs of more micro-batches the earlier the stage.
+// well: variables, and outputs of the micro-batches that 1f1b would hold.
 //
 // From this follows where tensors are *held*: a value where it is made; variables, inputs and targets
 // where they are used. A variable that is used at several places is held at each of them. Where an

@@ -260,15 +260,16 @@ std::string to_text(const PlanReport& report, std::size_t width) {
     }
   }
   if (const auto& pipeline = report.pipeline) {
-    text += fmt::format(
-        "\npipeline over {}, {}: {} {} of {} micro-batches at most; a step is predicted to take "
-        "{}, "
-        "of which a rank is idle for {:.0f} %\n",
-        pipeline->axis, pipeline->schedule,
+    const std::string holds =
         pipeline->chunks == 1
-            ? "this stage holds"
-            : fmt::format("the {} stages of this rank hold together", pipeline->chunks),
-        pipeline->held, report.micro_batches, seconds_text(pipeline->seconds),
+            ? fmt::format("this stage holds {} of {} micro-batches at most", pipeline->held,
+                          report.micro_batches)
+            : fmt::format("the {} stages of this rank hold {} micro-batches at most, of {} in each",
+                          pipeline->chunks, pipeline->held, report.micro_batches);
+    text += fmt::format(
+        "\npipeline over {}, {}: {}; a step is predicted to take {}, of which a rank is idle for "
+        "{:.0f} %\n",
+        pipeline->axis, pipeline->schedule, holds, seconds_text(pipeline->seconds),
         100 * pipeline->idle);
   }
   if (!report.cut.empty()) {

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "collectives/error.h"
+#include "collectives/printable.h"
 
 namespace meshwork {
 namespace {
@@ -13,19 +14,11 @@ using Kind = Action::Kind;
 
 constexpr std::string_view letters = "FBIW";  // by kind
 
-// A list of actions, as far as it was carried out.
-struct Progress {
-  std::size_t next = 0;
-  double free = 0;  // when the last ends
-};
-
-// Carries all actions out, each as soon as what it waits for has ended. A rank that goes backward waits
-// until what it has sent back before is taken. That is when the receiver begins with the action before
-// the one that needs it.
+// Carries all actions out.
 class Simulation {
  public:
   Simulation(const Actions& actions, const std::vector<double>& seconds)
-      : actions_(actions), seconds_(seconds), progress_(actions.size()) {
+      : actions_(actions), seconds_(seconds) {
     std::int64_t batches = 0;
     for (const std::vector<Action>& list : actions) {
       for (const Action& action : list) batches = std::max(batches, action.micro_batch + 1);
@@ -33,12 +26,8 @@ class Simulation {
     const std::vector<double> never(static_cast<std::size_t>(batches), -1);
     forward_.assign(seconds.size(), never);
     backward_.assign(seconds.size(), never);
-    place_.resize(seconds.size(), std::vector<std::size_t>(static_cast<std::size_t>(batches)));
-    for (const std::vector<Action>& list : actions) {
-      for (std::size_t i = 0; i < list.size(); ++i) {
-        if (gives_back(list[i])) place_[at(list[i].stage)][at(list[i].micro_batch)] = i;
-      }
-    }
+    timeline_.begin.resize(actions.size());
+    timeline_.end.resize(actions.size());
     for (bool moved = true; moved;) {
       moved = false;
       for (std::size_t rank = 0; rank < actions.size(); ++rank) {
@@ -47,31 +36,13 @@ class Simulation {
     }
   }
 
-  // By coordinate.
-  [[nodiscard]] const std::vector<Progress>& progress() const { return progress_; }
+  [[nodiscard]] const Timeline& timeline() const { return timeline_; }
 
  private:
-  static std::size_t at(std::int64_t number) { return static_cast<std::size_t>(number); }
-  static bool gives_back(const Action& action) {
-    return action.kind == Kind::backward || action.kind == Kind::input_gradients;
-  }
-
-  // Whether the last gradient that `rank` has sent is taken.
-  [[nodiscard]] bool is_taken(std::size_t rank) const {
-    const std::vector<Action>& list = actions_[rank];
-    for (std::size_t i = progress_[rank].next; i-- > 0;) {
-      if (!gives_back(list[i])) continue;
-      if (list[i].stage == 0) return true;
-      const std::size_t receiver = at(list[i].stage - 1) % actions_.size();
-      return receiver == rank ||
-             place_[at(list[i].stage - 1)][at(list[i].micro_batch)] <= progress_[receiver].next + 1;
-    }
-    return true;
-  }
-
   // When what an action waits for has ended. Below 0: it has not.
   [[nodiscard]] double ready(const Action& action) const {
-    const std::size_t stage = at(action.stage), batch = at(action.micro_batch);
+    const auto stage = static_cast<std::size_t>(action.stage);
+    const auto batch = static_cast<std::size_t>(action.micro_batch);
     switch (action.kind) {
       case Kind::forward:
         return stage == 0 ? 0 : forward_[stage - 1][batch];
@@ -79,36 +50,36 @@ class Simulation {
         return backward_[stage][batch];
       case Kind::backward:
       case Kind::input_gradients:
-        return forward_[stage][batch] < 0     ? -1
-               : stage + 1 < backward_.size() ? backward_[stage + 1][batch]
-                                              : 0;
+        if (forward_[stage][batch] < 0) return -1;
+        return stage + 1 < backward_.size() ? backward_[stage + 1][batch] : 0;
     }
     return -1;
   }
 
   bool carry_out(std::size_t rank) {
-    auto& [next, free] = progress_[rank];
+    const std::size_t next = timeline_.end[rank].size();
     if (next == actions_[rank].size()) return false;
     const Action& action = actions_[rank][next];
     const double from = ready(action);
-    if (from < 0 || (action.kind != Kind::forward && !is_taken(rank))) return false;
-    const std::size_t stage = at(action.stage), batch = at(action.micro_batch);
-    free = std::max(free, from) + seconds_[stage] * (action.kind == Kind::backward ? 2 : 1) / 3;
+    if (from < 0) return false;
+    const auto stage = static_cast<std::size_t>(action.stage);
+    const auto batch = static_cast<std::size_t>(action.micro_batch);
+    const double begin = next == 0 ? from : std::max(from, timeline_.end[rank].back());
+    const double end = begin + seconds_[stage] * (action.kind == Kind::backward ? 2 : 1) / 3;
+    timeline_.begin[rank].push_back(begin);
+    timeline_.end[rank].push_back(end);
     if (action.kind == Kind::forward) {
-      forward_[stage][batch] = free;
-    } else if (gives_back(action)) {
-      backward_[stage][batch] = free;
+      forward_[stage][batch] = end;
+    } else if (action.kind != Kind::weight_gradients) {
+      backward_[stage][batch] = end;
     }
-    ++next;
     return true;
   }
 
   const Actions& actions_;
   const std::vector<double>& seconds_;
-  std::vector<Progress> progress_;
-  // By stage and micro-batch: when they end, and where the action is that gives a gradient back.
-  std::vector<std::vector<double>> forward_, backward_;
-  std::vector<std::vector<std::size_t>> place_;
+  Timeline timeline_;
+  std::vector<std::vector<double>> forward_, backward_;  // by stage and micro-batch: when they end
 };
 
 // Throws `Error` unless these are the actions of one coordinate.
@@ -180,7 +151,7 @@ Action action_of(const std::string& text) {
     const auto [stopped, error] = std::from_chars(digits.data(), end, value);
     if (error != std::errc() || stopped != end || value < 0) {
       fail("expected an action, such as 2F0, with one of the letters F, B, I and W; found \"{}\"",
-           text);
+           printable(text));
     }
     return value;
   };
@@ -196,16 +167,20 @@ Actions actions_of(const PipelineSchedule& schedule, const Pipeline& pipeline) {
     check_list(actions.back(), pipeline, coordinate, schedule.name);
   }
   const std::vector<double> equal(static_cast<std::size_t>(pipeline.stages()), 1);
-  const Simulation simulation(actions, equal);
+  const Timeline timeline = timeline_of(actions, equal);
   std::string stuck;
   for (std::size_t rank = 0; rank < actions.size(); ++rank) {
-    const std::size_t next = simulation.progress()[rank].next;
+    const std::size_t next = timeline.end[rank].size();
     if (next == actions[rank].size()) continue;
     stuck += fmt::format("{}coordinate {} for what {} needs", stuck.empty() ? "" : ", ", rank,
                          to_string(actions[rank][next]));
   }
   if (!stuck.empty()) fail("{}: coordinates wait for ever: {}", schedule.name, stuck);
   return actions;
+}
+
+Timeline timeline_of(const Actions& actions, const std::vector<double>& seconds) {
+  return Simulation(actions, seconds).timeline();
 }
 
 std::int64_t most_held(const std::vector<Action>& actions) {
@@ -219,12 +194,12 @@ std::int64_t most_held(const std::vector<Action>& actions) {
 }
 
 double duration_of(const Actions& actions, const std::vector<double>& seconds) {
-  const Simulation simulation(actions, seconds);
+  const Timeline timeline = timeline_of(actions, seconds);
   double longest = 0;
   for (std::size_t rank = 0; rank < actions.size(); ++rank) {
-    const auto& [next, free] = simulation.progress()[rank];
-    if (next < actions[rank].size()) return -1;
-    longest = std::max(longest, free);
+    const std::vector<double>& end = timeline.end[rank];
+    if (end.size() < actions[rank].size()) return -1;
+    if (!end.empty()) longest = std::max(longest, end.back());
   }
   return longest;
 }

@@ -55,7 +55,7 @@ struct Pipeline {
 using Actions = std::vector<std::vector<Action>>;
 
 struct PipelineSchedule {
-  std::string name;
+  std::string name;  // tells it from others: class, options, and what a file says
   std::function<std::vector<Action>(const Pipeline& pipeline, std::int64_t coordinate)> list;
   bool operator==(const PipelineSchedule& other) const { return name == other.name; }
   auto operator<=>(const PipelineSchedule& other) const { return name <=> other.name; }
@@ -74,13 +74,20 @@ struct KindOf<PipelineSchedule> {
 /// for ever.
 [[nodiscard]] Actions actions_of(const PipelineSchedule& schedule, const Pipeline& pipeline);
 
+/// When actions begin and end, by coordinate and index: each as soon as what it waits for has ended.
+struct Timeline {
+  std::vector<std::vector<double>> begin, end;
+};
+/// Of these actions, where stage i takes `seconds[i]` for a micro-batch, a third each for forward,
+/// gradients of inputs and gradients of weights, and messages take no time. Shorter than the actions
+/// where some wait for ever.
+[[nodiscard]] Timeline timeline_of(const Actions& actions, const std::vector<double>& seconds);
+
 /// How many micro-batches these actions hold at once between forward and backward; of several stages,
 /// together.
 [[nodiscard]] std::int64_t most_held(const std::vector<Action>& actions);
 
-/// How long these actions take together, where stage i takes `seconds[i]` for a micro-batch, a third
-/// each for forward, gradients of inputs and gradients of weights, and messages take no time. Below 0:
-/// some stage waits for ever.
+/// How long these actions take together, as timeline_of says. Below 0: some wait for ever.
 [[nodiscard]] double duration_of(const Actions& actions, const std::vector<double>& seconds);
 
 }  // namespace meshwork

@@ -41,7 +41,9 @@ void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string
 
 void PlaceMap::stage_over(const std::string& axis, std::int64_t chunks, bool balanced) {
   const Axis over = mesh_.axis(axis);
-  if (chunks < 1) fail("chunks: expected an integer of at least 1, found {}", chunks);
+  if (chunks < 1 || chunks > most_places) {
+    fail("chunks: expected an integer from 1 to {}, found {}", most_places, chunks);
+  }
   if (balanced && std::ranges::binary_search(axes(), over)) {
     fail("layers are placed on the axis \"{}\", and are to be balanced over it; do one of the two",
          axis);

@@ -48,8 +48,8 @@ class PlaceMap {
   /// The axes that place something, ascending.
   [[nodiscard]] std::vector<Axis> axes() const;
   /// Where the layer or block of `path` is: by what is said of it, or of the nearest block around it.
-  /// By ascending axis, on that of a pipeline by numbers of stages; an axis that is not there says nothing, one of one rank neither. Throws
-  /// `Error` if two patterns match one path.
+  /// By ascending axis, on that of a pipeline by numbers of stages. An axis that is not there says
+  /// nothing, one of one rank neither. Throws `Error` if two patterns match one path.
   [[nodiscard]] Places find(std::string path) const;
   /// The keys that match none of `paths`, those of all layers and blocks.
   [[nodiscard]] std::vector<UnmatchedKey> unmatched(std::span<const std::string> paths) const {

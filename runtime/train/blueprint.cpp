@@ -104,6 +104,16 @@ void Blueprint::place(const PlaceMap& places) {
   std::ranges::sort(paths);
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   for (const UnmatchedKey& key : places.unmatched(paths)) add(key.message);
+  if (const auto& staged = spread.staged; staged && staged->chunks > 1) {
+    const std::int64_t stages = mesh.size(staged->axis) * staged->chunks;
+    if (stages > std::ssize(graph->layers) && mesh.size(staged->axis) > 1) {
+      add(fmt::format(
+          "{} chunks at each of the {} coordinates of \"{}\" are {} stages, and the model "
+          "has {} layers",
+          staged->chunks, mesh.size(staged->axis), mesh.name(staged->axis), stages,
+          graph->layers.size()));
+    }
+  }
   for (const Axis axis : spread.placing) {
     const bool staged = spread.staged && spread.staged->axis == axis;
     if ((staged && spread.staged->balanced) || mesh.size(axis) == 1) continue;

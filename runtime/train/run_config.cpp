@@ -262,7 +262,8 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
     ConfigReader stages(pipeline, "pipeline");
     OptionReader staged(stages, catalog);
     describe_pipeline(spread_.distribution.stages, fit_.walk.schedule, staged);
-    (void)stages.required_node("axis", "an axis of the mesh");
+    const ConfigNode axis = stages.required_node("axis", "an axis of the mesh");
+    if (spread_.distribution.stages.axis.empty()) axis.fail("expected an axis of the mesh");
     stages.finish();
   });
   section(sections.checkpoint.node, [&](const ConfigNode& checkpoint) {

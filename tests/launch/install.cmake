@@ -110,7 +110,7 @@ endforeach()
 train("0.0816" ${MPIEXEC} -n 2 --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh stage=2 --set layout={}
       --set "place={hidden: {stage: 0}, out: {stage: 1}}" --set fit.microbatches=4
       --set "pipeline={axis: stage, schedule: {WindowedGPipe: {window: 2}}}")
-expect("stage has 2 stages, WindowedGPipe of 2 with 4 micro-batches")
+expect("stage holds 2 stages, WindowedGPipe of 2 with 4 micro-batches")
 
 # Its role, on a rank that does not train.
 run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension

@@ -148,7 +148,10 @@ inline RandomRun random_run(
   const bool staged = parts > 1 && places_draws.one_in(2);
   const auto schedule =
       places_draws.of<std::string>({"1f1b", "1f1b", "gpipe", "zero_bubble", "in_turn"});
-  const std::int64_t chunks = schedule == "zero_bubble" ? 1 : places_draws.from(1, 3);
+  std::int64_t layers = 0;
+  for (const auto& [path, dimensions] : paths(run)) layers += path.ends_with(output) ? 1 : 0;
+  const std::int64_t chunks =
+      schedule == "zero_bubble" || layers < 3 * parts ? 1 : places_draws.from(1, 3);
   std::int64_t stage = 0;
   for (const auto& [path, dimensions] : paths(run)) {
     if (parts == 1 || !path.ends_with(output)) continue;

@@ -5,14 +5,16 @@
 
 #include "collectives/error.h"
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/graph/placement.h"
 #include "runtime/mesh/block_copy.h"
 #include "runtime/mesh/lower_windows.h"
 #include "runtime/mesh/redistribution.h"
 
 namespace meshwork {
 
-StepGradients::StepGradients(StepContext& step)
+StepGradients::StepGradients(StepContext& step, const Actions& actions)
     : step_(step),
+      actions_(actions),
       bucket_of_(step.graph.variables.size(), -1),
       waiting_(step.form.buckets.size()),
       kept_(step.graph.tensors.size()) {
@@ -25,6 +27,11 @@ StepGradients::StepGradients(StepContext& step)
     }
   }
   if (!step.training()) return;
+  const std::int64_t stages = step.plan.pipeline(1).stages();
+  timeline_ = timeline_of(actions, std::vector<double>(static_cast<std::size_t>(stages), 1));
+  for (const PlannedOperation& operation : step.plan.operations) {
+    makers_[operation.output] = &operation;
+  }
   std::vector<Given> none(step.graph.tensors.size());
   for (const PlannedOperation& operation : step.plan.operations) {
     const Places& at = operation.natural.places;
@@ -206,8 +213,15 @@ void StepGradients::cross_back(TensorId id, std::size_t way) {
   const Crossing crossing =
       crossing_of(from, settled.places, step_.plan.mesh, step_.collectives.rank());
   if (!crossing.sends_to.empty()) {
-    sent_.push_back(step_.start_crossing(crossing, id, step_.count(id, settled.at()), *sum,
-                                         step_.name_of(id) + " gradient", static_cast<int>(way)));
+    double taken = 0;
+    for (const int peer : crossing.sends_to) {
+      const std::int64_t rank =
+          step_.plan.mesh.neighbour(step_.collectives.rank(), crossing.axes, peer);
+      taken = std::max(taken, taken_at(id, rank));
+    }
+    sent_.emplace_back(
+        taken, step_.start_crossing(crossing, id, step_.count(id, settled.at()), *sum,
+                                    step_.name_of(id) + " gradient", static_cast<int>(way)));
   }
   if (const auto arriving = of.arriving.find(way); arriving != of.arriving.end()) {
     of.contributions.push_back(std::move(arriving->second));
@@ -216,8 +230,41 @@ void StepGradients::cross_back(TensorId id, std::size_t way) {
   }
 }
 
+double StepGradients::taken_at(TensorId id, std::int64_t rank) const {
+  if (!step_.plan.staged) return 0;
+  const Axis axis = step_.plan.staged->axis;
+  const std::int64_t coordinate = step_.plan.mesh.coordinate(rank, axis);
+  const auto maker = makers_.find(id);
+  const std::int64_t stage =
+      maker == makers_.end() ? coordinate : stage_on(step_.plan, *maker->second, rank);
+  const std::vector<Action>& list = actions_[static_cast<std::size_t>(coordinate)];
+  const auto takes = std::ranges::find_if(list, [&](const Action& action) {
+    return action.kind != Action::Kind::forward && action.stage == stage &&
+           action.micro_batch == static_cast<std::int64_t>(step_.micro_batch) &&
+           action.kind != (maker == makers_.end() ? Action::Kind::input_gradients
+                                                  : Action::Kind::weight_gradients);
+  });
+  // It begins to receive with the action before, so when the one before that has ended.
+  const auto index = takes - list.begin();
+  return index < 2
+             ? 0
+             : timeline_
+                   .end[static_cast<std::size_t>(coordinate)][static_cast<std::size_t>(index - 2)];
+}
+
+void StepGradients::begin(std::size_t index) {
+  const Plan& plan = step_.plan;
+  const auto coordinate = static_cast<std::size_t>(
+      plan.staged ? plan.mesh.coordinate(step_.collectives.rank(), plan.staged->axis) : 0);
+  const double now = timeline_.begin[coordinate][index];
+  for (auto& [taken, message] : sent_) {
+    if (taken <= now) step_.wait_for(std::move(message));
+  }
+  std::erase_if(sent_, [&](const auto& sent) { return sent.first <= now; });
+}
+
 void StepGradients::wait_for_sent() {
-  for (StepContext::Message& message : sent_) step_.wait_for(std::move(message));
+  for (auto& [taken, message] : sent_) step_.wait_for(std::move(message));
   sent_.clear();
 }
 

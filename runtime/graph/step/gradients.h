@@ -15,8 +15,9 @@
 //
 // A value that is held at one place and used at others gets one gradient back from each of them, as
 // soon as the last use there has contributed. It is received early, and waited for where it is added up.
-// What was sent is waited for before the rank goes backward the next time. Of a variable each place adds
-// up its micro-batches first: what crosses is the gradient of the batch.
+// What was sent is waited for where, by the times of the schedule, the other side has begun to receive
+// it. So no wait needs anything but actions that come before it. Of a variable each place adds up its
+// micro-batches first: what crosses is the gradient of the batch.
 //
 // Backward of several micro-batches can be under way, of each as far as some stage.
 //
@@ -45,13 +46,14 @@ enum class GradientsOf : std::uint8_t { all, values, variables };
 
 class StepGradients {
  public:
-  explicit StepGradients(StepContext& step);
+  /// `actions` are those of all coordinates.
+  StepGradients(StepContext& step, const Actions& actions);
 
   /// Begins to receive what other places give to gradients that are complete in the stage and the
   /// micro-batch at hand. At any time before.
   void expect(GradientsOf which);
-  /// Before the stage at hand goes backward.
-  void begin() { wait_for_sent(); }
+  /// Before action `index` of this rank: waits for what was sent and is taken by then.
+  void begin(std::size_t index);
 
   /// The place of the gradient of tensor `id` in the flat gradients, if backward writes it straight
   /// there: the only contribution, of the first micro-batch, reduced with its bucket.
@@ -60,7 +62,7 @@ class StepGradients {
   /// The stage at hand is behind backward of operation `index`, which this rank has booked or left to
   /// others: it has contributed.
   void end_uses(std::size_t index, GradientsOf which);
-  /// What was sent is there.
+  /// At the end of the step: what was sent is there.
   void wait_for_sent();
 
   /// Takes the raw gradient that one use of `id` gave, lying as `raw` says; this or the next, once
@@ -128,8 +130,13 @@ class StepGradients {
   StepContext& step_;
   std::vector<std::vector<Given>> given_;  // by micro-batch and tensor
   int reductions_ = 0;                     // of values, under way
-  std::vector<StepContext::Message> sent_;
-  std::vector<int> bucket_of_;       // by variable, -1 for none
+  // When a rank begins to receive what others give to the gradient of `id`, by the timeline.
+  [[nodiscard]] double taken_at(TensorId id, std::int64_t rank) const;
+  const Actions& actions_;  // of a pipeline; else of one coordinate
+  Timeline timeline_;
+  std::map<TensorId, const PlannedOperation*> makers_;
+  std::vector<std::pair<double, StepContext::Message>> sent_;  // and when they are taken
+  std::vector<int> bucket_of_;                                 // by variable, -1 for none
   std::vector<int> left_in_bucket_;  // by bucket: variables, times micro-batches
   /// A reduction was started, and is waited for.
   void go_on(std::optional<Waiting>& place, Waiting waiting);

@@ -6,7 +6,8 @@
 // needs. Where their blocks are joined (parameters.h) they are gathered to where they stand.
 //
 // What crosses to other places (runtime/mesh/crossing.h) is sent where it is made. The other side begins
-// to receive it early, and waits for it where it is first used. As this rank sees it, all that it has lies without places.
+// to receive it early, and waits for it where it is first used. As this rank sees it, all that it has
+// lies without places.
 //
 // An operation with windows takes a box of its input, which is brought from the ranks that own it,
 // once for all uses that want the same box on every rank. It is kept for backward instead of being

@@ -454,7 +454,8 @@ class Fitting {
 };
 
 // What decides which steps there are, and what ranks do between them.
-Settings settings_of(FitOptions options, const Source& training) {
+Settings settings_of(FitOptions options, const Source& training,
+                     const std::optional<StagedAxis>& staged) {
   options.verbose = Verbosity::automatic;  // each rank as it likes
   OptionLister option;
   describe_data_section(options, option);
@@ -462,6 +463,8 @@ Settings settings_of(FitOptions options, const Source& training) {
   describe_augment(options.augment, option);
   Settings settings = std::move(option.settings);
   settings.push_back(setting("pipeline.schedule", options.walk.schedule.name));
+  settings.push_back(setting("pipeline.axis", staged ? staged->axis : -1));
+  settings.push_back(setting("pipeline.chunks", staged ? staged->chunks : 1));
   settings.push_back(setting("samples", training.rows()));
   settings.push_back(setting("initial_epoch", options.initial_epoch));
   settings.push_back(setting("validation", options.validation ? options.validation->rows() : 0));
@@ -477,7 +480,8 @@ Settings settings_of(FitOptions options, const Source& training) {
 }  // namespace
 
 History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
-  const auto call = state_->begin_call("fit", [&] { return settings_of(options, *training); });
+  const auto call = state_->begin_call(
+      "fit", [&] { return settings_of(options, *training, state_->spread.staged); });
   if (!state_->compiled) {
     fail("fit needs a loss and an optimizer: call compile first");
   }
@@ -491,7 +495,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
     if (options.checkpoint.directory.empty()) options.checkpoint = *asked;
   }
   check_options("checkpoint", options.checkpoint);
-  state_->compare(settings_of(options, *training), "what fit is given");
+  state_->compare(settings_of(options, *training, state_->spread.staged), "what fit is given");
   if (options.evaluates_elsewhere) {
     if (options.validation || options.validation_split != 0) {
       fail("fit: other ranks evaluate the epochs, so give no validation data here");

@@ -217,8 +217,10 @@ void StepProfile::compare(Transport& transport, const Communicator& all, const T
   const TracedCollective inside(at);
   waits_alike_ = plan.placing.empty();
   if (plan.staged && step_ != nullptr) {
-    pipeline_ = fmt::format("over {}, {}", plan.mesh.name(plan.staged->axis), walk.schedule.name);
-    actions_ = actions_of(walk.schedule, plan.pipeline(std::ssize(walk.of(rows_))));
+    pipeline_ = plan.pipeline(std::ssize(walk.of(rows_)));
+    pipeline_name_ =
+        fmt::format("over {}, {}", plan.mesh.name(plan.staged->axis), walk.schedule.name);
+    actions_ = actions_of(walk.schedule, *pipeline_);
     for (std::int64_t rank = 0; rank < plan.mesh.rank_count(); ++rank) {
       coordinates_.push_back(plan.mesh.coordinate(rank, plan.staged->axis));
     }
@@ -257,15 +259,8 @@ std::optional<StepParts> StepProfile::parts() const {
 }
 
 std::string StepProfile::of_pipeline() const {
-  if (actions_.empty()) return "";
-  // What the ranks at a coordinate take for their stages of a micro-batch, which share it evenly.
-  std::int64_t stages = 0, batches = 0;
-  for (const std::vector<Action>& list : actions_) {
-    for (const Action& action : list) {
-      stages = std::max(stages, action.stage + 1);
-      batches = std::max(batches, action.micro_batch + 1);
-    }
-  }
+  if (!pipeline_) return "";
+  // What the ranks at a coordinate take, which its stages and micro-batches share evenly.
   std::vector<double> kernels(actions_.size(), 0);
   double worked = 0, passed = 0;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -275,10 +270,9 @@ std::string StepProfile::of_pipeline() const {
     passed += ranks_[rank].step;
   }
   std::vector<double> seconds;
-  for (std::int64_t stage = 0; stage < stages; ++stage) {
-    const auto coordinates = std::ssize(actions_);
-    seconds.push_back(kernels[static_cast<std::size_t>(stage % coordinates)] /
-                      static_cast<double>(batches * (stages / coordinates)));
+  for (std::int64_t stage = 0; stage < pipeline_->stages(); ++stage) {
+    seconds.push_back(kernels[static_cast<std::size_t>(stage % pipeline_->ranks)] /
+                      static_cast<double>(pipeline_->micro_batches * pipeline_->chunks));
   }
   const double scheduled = duration_of(actions_, seconds);
   const auto ranks = static_cast<double>(ranks_.size());
@@ -286,7 +280,7 @@ std::string StepProfile::of_pipeline() const {
       "pipeline {}: kernels in the order of the schedule would take {} ms a step, of which a rank "
       "is "
       "idle for {}; a step took {} ms, and a rank was in no kernel for {} of it\n",
-      pipeline_, in_milliseconds(scheduled), percent(1 - worked / (ranks * scheduled)),
+      pipeline_name_, in_milliseconds(scheduled), percent(1 - worked / (ranks * scheduled)),
       in_milliseconds(passed / ranks), percent(1 - worked / passed));
 }
 

@@ -122,8 +122,8 @@ class StepProfile {
   double waiting_ = 0;                     // a step
   std::vector<StepParts> ranks_;           // on the root
   bool waits_alike_ = true;                // all ranks run the same
-  // Of a pipeline; else empty.
-  std::string pipeline_;  // "over stage, 1f1b"
+  std::optional<Pipeline> pipeline_;
+  std::string pipeline_name_;  // "over stage, 1f1b"
   Actions actions_;
   std::vector<std::int64_t> coordinates_;  // by rank
 };

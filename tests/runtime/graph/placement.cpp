@@ -228,7 +228,7 @@ TEST_CASE("a pipeline whose values go back, or on an axis without stages, is ref
   CHECK_THROWS_WITH(check("stag"), Catch::Contains("did you mean \"stage\"?"));
   CHECK_NOTHROW(check(""));
   CHECK_THROWS_WITH(PlaceMap(mesh).stage_over("stage", 0),
-                    Catch::Contains("chunks: expected an integer of at least 1, found 0"));
+                    Catch::Contains("chunks: expected an integer from 1 to 65536, found 0"));
 }
 
 TEST_CASE("a layer at every stage can be no part of a chain of stages") {
