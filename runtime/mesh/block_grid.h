@@ -44,7 +44,10 @@ class BlockGrid {
   /// The indices at a position of a direction, "0:392", or of several dimensions "0:3, 2:4".
   [[nodiscard]] std::string label(const Direction& direction, std::int64_t position) const;
   [[nodiscard]] Cell cell(std::int64_t row, std::int64_t column) const;
-  /// The position of the block that `rank` holds.
+  /// Whether `rank` holds a block, and the position of that.
+  [[nodiscard]] bool holds(std::int64_t rank) const {
+    return includes(layout_.places, mesh_, rank);
+  }
   [[nodiscard]] std::int64_t position_of(std::int64_t rank, const Direction& direction) const;
   /// "(784, 200) as [data, model] on data=2 x model=4", with the dimensions that are folded.
   [[nodiscard]] std::string title() const;

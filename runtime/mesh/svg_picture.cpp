@@ -98,7 +98,9 @@ class SvgPicture {
         }
         const std::int64_t rank = *rows[row] * across_ + *columns[column];
         box(x, y, rank_width, rank_height,
-            colour(grid_.position_of(rank, grid_.rows()), grid_.position_of(rank, grid_.columns())),
+            grid_.holds(rank) ? colour(grid_.position_of(rank, grid_.rows()),
+                                       grid_.position_of(rank, grid_.columns()))
+                              : "#ffffff",
             fmt::format("{}", rank));
       }
     }

@@ -185,15 +185,15 @@ SymbolicTensor towers(const SymbolicTensor& input) {
   const auto images =
       Rescaling({.scale = 1.0 / 255})(Reshape({.target_shape = {28, 28, 1}})(input));
   std::vector<SymbolicTensor> sides;
-  for (const bool row : {true, false}) {
+  // Kernels of equal size, since a row and a column of as many weights do not take equally long.
+  for (const std::string side : {"left", "right"}) {
     const auto convolution = [&](const std::string& name) {
       return Conv2D({.name = name,
                      .filters = 32,
-                     .kernel_size = {row ? 1 : 9, row ? 9 : 1},
+                     .kernel_size = 3,
                      .padding = Padding::same,
                      .activation = Activation::relu});
     };
-    const std::string side = row ? "row" : "column";
     sides.push_back(MaxPooling2D({.name = side + "_pool", .pool_size = 4})(
         convolution(side + "_2")(convolution(side + "_1")(images))));
   }
@@ -291,7 +291,7 @@ Distribution spread(DeviceMesh& mesh, const std::string& how, int depth) {
   }
   if (how == "towers") {
     return ModelParallel(mesh, layouts,
-                         {.places = {{"row.*", {{"ranks", 0}}}, {"column.*", {{"ranks", 1}}}}});
+                         {.places = {{"left.*", {{"ranks", 0}}}, {"right.*", {{"ranks", 1}}}}});
   }
   if (how == "parts") {
     return DataParallel(mesh, {.batch_axis = ""});

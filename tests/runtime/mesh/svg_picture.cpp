@@ -49,6 +49,17 @@ TEST_CASE("a rank has the colour of its block") {
   CHECK(count(blocks, "#aed6f1") == 1 + 1);
 }
 
+TEST_CASE("a rank where a tensor is not held has no colour") {
+  Layout placed{{{}, {1}}, {}};
+  placed.places = {{0, {1}}};
+  const std::string svg = svg_picture("k", placed, {784, 200}, mesh);
+  for (const char* colour : {"#aed6f1", "#f9e79f", "#abebc6", "#f5b7b1"}) {
+    CHECK(count(svg, colour) == 1 + 1);
+  }
+  CHECK(count(svg, "#ffffff") == 1 + 4);
+  CHECK(has(svg, "as [~, model] at data=1 on"));
+}
+
 TEST_CASE("a large mesh is elided on both sides") {
   const MeshShape large({{"data", 64}, {"model", 16}}, 1024);
   const std::string svg = svg_picture("k", {{{0}, {1}}, {}}, {784, 200}, large);
