@@ -60,7 +60,11 @@ TensorId embed(const Options& of, LayerBuilder& builder, TensorId x) {
   }
   if (of.document_end != no_end) {
     const auto end = static_cast<std::int32_t>(of.document_end);
-    builder.set_documents(y, builder.apply(std::make_unique<DocumentStartsOperation>(end), {x}));
+    if (of.document_end >= of.input_dim) {
+      fail("document_end: expected one of the numbers from 0 to {}, found {}", of.input_dim - 1,
+           end);
+    }
+    builder.set_documents(y, builder.document_starts(x, end));
   }
   return y;
 }

@@ -104,9 +104,15 @@ TensorId attend(const Options& of, const HeadCounts& heads, LayerBuilder& builde
     counted =
         builder.apply(std::make_unique<PairOperation>(PairFunction::product), {counted, other});
   }
-  // Keys of other places than the queries' have no documents in common with them.
-  const TensorId documents =
-      builder.documents(query) == builder.documents(key) ? builder.documents(query) : -1;
+  // Queries that look at keys of other places have no documents in common with them.
+  const bool same = builder.documents(query) == builder.documents(key);
+  const TensorId documents = same ? builder.documents(query) : -1;
+  if (of.use_causal_mask && (!same || documents == lost_documents)) {
+    fail(
+        "causal attention keeps documents apart, and cannot tell those of its input: a layer "
+        "before "
+        "it changes the places, or queries and keys have others; leave document_end out");
+  }
   if (documents >= 0 && !of.use_causal_mask) {
     fail(
         "its input has documents, which causal attention keeps apart and no other: set "

@@ -37,12 +37,16 @@ class KernelSet {
   /// are taken for one.
   template <KernelSpecification... Specs>
   void add(auto make) {
-    ((entry_for(typeid(Specs)) = {[make](const KernelSpec& spec, const Context& context) {
-                                    return make(*spec.get_if<Specs>(), context);
-                                  },
-                                  {},
-                                  &typeid(Specs)}),
+    (add(typeid(Specs),
+         [make](const KernelSpec& spec, const Context& context) {
+           return make(*spec.get_if<Specs>(), context);
+         }),
      ...);
+  }
+  /// The same of one specification, by its type.
+  void add(const std::type_info& type,
+           std::function<std::unique_ptr<Kernel>(const KernelSpec&, const Context&)> compile) {
+    entry_for(type) = {std::move(compile), {}, &type};
   }
   /// list(spec, context) lists the candidates of each of `Specs`, for which there are kernels.
   template <KernelSpecification... Specs>

@@ -5,8 +5,8 @@
 //
 //     gpu::extend_kernels([](gpu::Kernels& kernels) {
 //       kernels.add<SwishSpec>([](const SwishSpec& spec) -> gpu::Launch {
-//         return {[spec](const gpu::Queue& queue, void* const* operands) {
-//           launch_swish(queue.stream, spec.rows, spec.columns, at(operands, 0), ...);  // in swish.cu
+//         return {[spec](const gpu::Queue& queue, void* const* operands) -> const char* {
+//           return launch_swish(queue.stream, spec.rows, spec.columns, at(operands, 0), ...);
 //         }};
 //       });
 //     });
@@ -14,15 +14,17 @@
 // A launch starts work in the queue and returns. Operands are addresses in the memory of the GPU, which
 // is current, in the order that the specification documents. A launch allocates nothing, waits for
 // nothing and starts nothing elsewhere, since steps are captured into CUDA graphs; its start must not
-// depend on values in the operands. Behind each launch the device looks for an error and says which
-// kernel it was.
+// depend on values in the operands.
+//
+// A launch gives null, or what went wrong, which ends the run with the name of the kernel. It asks
+// cudaGetLastError itself, in the file that nvcc compiles: an extension has a CUDA runtime of its own,
+// whose errors nobody else sees.
 //
 // Nothing here needs CUDA. An extension with launches loads into a Meshwork that was built without it.
 #pragma once
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -39,7 +41,7 @@ struct Queue {
 
 /// How a kernel is started.
 struct Launch {
-  std::function<void(const Queue& queue, void* const* operands)> start;
+  std::function<const char*(const Queue& queue, void* const* operands)> start;
   /// Of scratch memory, which is the operand behind the last; 0: none.
   std::int64_t workspace_bytes = 0;
 };
@@ -47,23 +49,21 @@ struct Launch {
 class Kernels {
  public:
   /// make(spec) says how the kernel of `spec` is launched. A later entry takes the place of an earlier
-  /// one, and of a kernel that Meshwork has. Throws `Error` for a type that two shared libraries have by
-  /// one name.
+  /// one, and of a kernel that Meshwork has, but where that is a part of another one.
   template <KernelSpecification Spec>
   void add(std::function<Launch(const Spec&)> make) {
-    add(typeid(Spec),
-        [make = std::move(make)](const KernelSpec& spec) { return make(*spec.get_if<Spec>()); });
+    entries_.push_back({&typeid(Spec), [make = std::move(make)](const KernelSpec& spec) {
+                          return make(*spec.get_if<Spec>());
+                        }});
   }
-  /// How the kernel of `spec` is launched; none where nobody has entered that.
-  [[nodiscard]] std::optional<Launch> find(const KernelSpec& spec) const;
-
- private:
   struct Entry {
     const std::type_info* type = nullptr;
     std::function<Launch(const KernelSpec&)> make;
   };
-  void add(const std::type_info& type, std::function<Launch(const KernelSpec&)> make);
+  /// As they were entered.
+  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
 
+ private:
   std::vector<Entry> entries_;
 };
 

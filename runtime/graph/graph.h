@@ -35,6 +35,8 @@ enum class TensorRole : std::uint8_t {
   value  // computed by an operation
 };
 
+inline constexpr TensorId lost_documents = -2;
+
 struct GraphTensor {
   Shape shape;  // -1 for an open batch
   ElementType type = ElementType::float32;
@@ -44,7 +46,8 @@ struct GraphTensor {
   int producer = -1;           // index into operations, where it is a value
   std::vector<int> consumers;  // operations
   TensorId mask = -1;          // which of its places count (operations/mask.h); -1: all
-  /// Where the documents of its places begin (operations/document_starts.h); -1: they are one.
+  /// Where the documents of its places begin (operations/document_starts.h); -1: they are one;
+  /// lost_documents: its places are no more those of one.
   TensorId documents = -1;
   [[nodiscard]] bool batched() const { return !shape.empty() && shape[0] == -1; }
 };

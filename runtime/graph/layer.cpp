@@ -331,19 +331,30 @@ TensorId LayerBuilder::apply(std::unique_ptr<Operation> operation, std::vector<T
   }
 }
 
+TensorId LayerBuilder::document_starts(TensorId numbers, std::int32_t end) {
+  auto [at, added] = starts_.try_emplace({numbers, end}, -1);
+  if (added) at->second = apply(std::make_unique<DocumentStartsOperation>(end), {numbers});
+  return at->second;
+}
+
 TensorId LayerBuilder::documents_of_output(const Operation& operation,
                                            const std::vector<TensorId>& inputs) const {
-  const auto found =
-      std::ranges::find_if(inputs, [&](TensorId input) { return documents(input) >= 0; });
-  if (found == inputs.end() || operation.output_values() == ValueKind::mask) return -1;
+  if (operation.output_values() == ValueKind::mask) return -1;
   std::vector<Shape> shapes;
   for (const TensorId input : inputs) shapes.push_back(shape(input));
   const Rule rule = operation.rule(shapes);
-  const std::string letters =
-      rule.inputs[static_cast<std::size_t>(found - inputs.begin())].substr(0, 2);
-  const bool same_places = letters.find_first_of(rule.windows + rule.whole) == std::string::npos &&
-                           rule.output.starts_with(letters);
-  return same_places ? documents(*found) : -1;
+  TensorId found = -1;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const TensorId own = documents(inputs[i]);
+    if (own == -1) continue;
+    const std::string letters = rule.inputs[i].substr(0, 2);
+    const bool same_places =
+        letters.find_first_of(rule.windows + rule.whole) == std::string::npos &&
+        rule.output.starts_with(letters);
+    if (!same_places || (found != -1 && found != own)) return lost_documents;
+    found = own;
+  }
+  return found;
 }
 
 TensorId LayerBuilder::mask_of_output(const Operation& operation,

@@ -167,14 +167,17 @@ class LayerBuilder {
   /// Gives `tensor` another mask; -1: none.
   void set_mask(TensorId tensor, TensorId mask) { graph_->tensors[tensor].mask = mask; }
   /// Where the documents of a tensor's places begin (operations/document_starts.h), or -1. An output
-  /// has those of the first input that has some, if it begins with the same letters: the rule of
-  /// masks.
+  /// has those of its inputs, if these that have some have the same, and it begins with the same
+  /// letters, which are neither whole nor windows; else they are lost.
   [[nodiscard]] TensorId documents(TensorId tensor) const {
     return graph_->tensors[tensor].documents;
   }
   void set_documents(TensorId tensor, TensorId starts) {
     graph_->tensors[tensor].documents = starts;
   }
+  /// Where documents begin in `numbers`, each of which ends with the number `end`. Once for all that
+  /// ask.
+  [[nodiscard]] TensorId document_starts(TensorId numbers, std::int32_t end);
   /// Builds `layer` in the scope of the one being built.
   [[nodiscard]] TensorId call(const std::shared_ptr<Layer>& layer,
                               std::span<const TensorId> inputs);
@@ -195,6 +198,7 @@ class LayerBuilder {
     std::map<std::string, int> unnamed;  // how many of a class
   };
 
+  std::map<std::pair<TensorId, std::int32_t>, TensorId> starts_;
   TensorId documents_of_output(const Operation& operation,
                                const std::vector<TensorId>& inputs) const;
   TensorId mask_of_output(const Operation& operation, const std::vector<TensorId>& inputs);

@@ -62,7 +62,7 @@ struct PipelineSchedule {
 };
 template <>
 struct KindOf<PipelineSchedule> {
-  static constexpr const char* word = "pipeline schedule";
+  static constexpr const char* word = "pipeline";
   static constexpr const char* article = "a schedule of a pipeline, such as 1f1b";
 };
 [[nodiscard]] inline std::string to_text(const PipelineSchedule& schedule) {

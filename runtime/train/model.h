@@ -174,9 +174,9 @@ class Model {
   [[nodiscard]] std::vector<std::vector<float>> predict_local_step(const LocalBatch& batch);
 
   /// All outputs at some positions of sequences (graph/sequences.h): inputs (rows, positions, ...) are
-  /// those from `position` on. What is before them was given in earlier calls of as many rows, and is
-  /// not seen again. Throws `Error` where there is an obstacle, and for positions that no sequence
-  /// has. Collective.
+  /// those from `position` on. What is before them was given in earlier calls of as many rows, with no
+  /// other call between, and is not seen again. Throws `Error` where there is an obstacle, and for
+  /// positions that no sequence has, or before which some are missing. Collective.
   [[nodiscard]] std::vector<std::vector<float>> predict_piece(const BatchView& piece,
                                                               std::int64_t position);
   /// What keeps the model from that, in words; "" if nothing does. Collective.

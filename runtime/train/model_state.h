@@ -53,6 +53,8 @@ struct Model::State : Blueprint {
   std::vector<std::int64_t> row_elements;
   JointCounts row_counts;
   TracePoint counting_rows;
+  /// By rows of a piece: how many positions of its sequences these weights have seen.
+  std::map<std::int64_t, std::int64_t> pieces_seen;
   std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
@@ -90,6 +92,7 @@ struct Model::State : Blueprint {
   Call begin_call(const char* call, GetSettings&& settings) {
     device->make_current();
     if (mesh().checks_calls()) compare_call(call, settings());
+    if (std::string_view(call) != "predict_piece") pieces_seen.clear();
     return Call(*this);
   }
   void compare_call(const char* call, Settings settings) const;

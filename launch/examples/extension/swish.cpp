@@ -80,15 +80,15 @@ void add_kernels(auto& kernels) {
 void add_launches(gpu::Kernels& kernels) {
   kernels.add<SwishSpec>([](const SwishSpec& spec) -> gpu::Launch {
     return {.start = [spec](const gpu::Queue& queue, void* const* operands) {
-      launch_swish({queue.stream, queue.processors}, spec.rows, spec.columns, at(operands, 0),
-                   at(operands, 1), at(operands, 2));
+      return launch_swish({queue.stream, queue.processors}, spec.rows, spec.columns,
+                          at(operands, 0), at(operands, 1), at(operands, 2));
     }};
   });
   kernels.add<SwishGradientSpec>([](const SwishGradientSpec& spec) -> gpu::Launch {
     return {.start = [spec](const gpu::Queue& queue, void* const* operands) {
-      launch_swish_gradient({queue.stream, queue.processors}, spec.rows, spec.columns,
-                            at(operands, 0), at(operands, 1), at(operands, 2), at(operands, 3),
-                            at(operands, 4));
+      return launch_swish_gradient({queue.stream, queue.processors}, spec.rows, spec.columns,
+                                   at(operands, 0), at(operands, 1), at(operands, 2),
+                                   at(operands, 3), at(operands, 4));
     }};
   });
 }

@@ -19,11 +19,13 @@ __global__ void for_elements(std::int64_t count, std::int64_t columns, Body body
 }
 
 template <class Body>
-void launch(GpuStream on, std::int64_t rows, std::int64_t columns, const Body& body) {
+const char* launch(GpuStream on, std::int64_t rows, std::int64_t columns, const Body& body) {
   constexpr int blocks_a_processor = 8;
-  if (rows * columns == 0) return;
+  if (rows * columns == 0) return nullptr;
   for_elements<<<on.processors * blocks_a_processor, threads, 0,
                  static_cast<cudaStream_t>(on.stream)>>>(rows * columns, columns, body);
+  const cudaError_t error = cudaGetLastError();
+  return error == cudaSuccess ? nullptr : cudaGetErrorString(error);
 }
 
 __device__ float sigmoid(float x) {
@@ -50,14 +52,15 @@ struct SwishGradient {
 
 }  // namespace
 
-void launch_swish(GpuStream on, std::int64_t rows, std::int64_t columns, const float* x,
-                  const float* beta, float* y) {
-  launch(on, rows, columns, Swish{x, beta, y});
+const char* launch_swish(GpuStream on, std::int64_t rows, std::int64_t columns, const float* x,
+                         const float* beta, float* y) {
+  return launch(on, rows, columns, Swish{x, beta, y});
 }
 
-void launch_swish_gradient(GpuStream on, std::int64_t rows, std::int64_t columns, const float* x,
-                           const float* beta, const float* dy, float* dx, float* terms) {
-  launch(on, rows, columns, SwishGradient{x, beta, dy, dx, terms});
+const char* launch_swish_gradient(GpuStream on, std::int64_t rows, std::int64_t columns,
+                                  const float* x, const float* beta, const float* dy, float* dx,
+                                  float* terms) {
+  return launch(on, rows, columns, SwishGradient{x, beta, dy, dx, terms});
 }
 
 }  // namespace mine

@@ -11,11 +11,14 @@ struct GpuStream {
   int processors;
 };
 
+/// Null, or what went wrong.
+///
 /// y = x * sigmoid(beta * x), in (rows, columns).
-void launch_swish(GpuStream on, std::int64_t rows, std::int64_t columns, const float* x,
-                  const float* beta, float* y);
+const char* launch_swish(GpuStream on, std::int64_t rows, std::int64_t columns, const float* x,
+                         const float* beta, float* y);
 /// dx, and terms of the gradient of beta.
-void launch_swish_gradient(GpuStream on, std::int64_t rows, std::int64_t columns, const float* x,
-                           const float* beta, const float* dy, float* dx, float* terms);
+const char* launch_swish_gradient(GpuStream on, std::int64_t rows, std::int64_t columns,
+                                  const float* x, const float* beta, const float* dy, float* dx,
+                                  float* terms);
 
 }  // namespace mine

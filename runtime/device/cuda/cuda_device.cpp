@@ -70,6 +70,7 @@ class CudaDevice final : public Device {
     context_.libraries = &libraries_;
     context_.trials = &trials_;
     add_kernels(kernels_);
+    add_launched(kernels_);
     context_.kernels = &kernels_;
   }
 
@@ -145,9 +146,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return *queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    const Context context = context_of(spec);
-    if (const auto launch = launched_.find(spec)) return launched(*launch, context.launcher);
-    return kernels_.compile(spec, context);
+    return kernels_.compile(spec, context_of(spec));
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
     return kernels_.candidates(spec, context_of(spec));
@@ -177,7 +176,6 @@ class CudaDevice final : public Device {
   Libraries libraries_;
   Trials trials_;
   Kernels kernels_;
-  const gpu::Kernels launched_ = gpu::extended_kernels();
   Context context_;
 };
 

@@ -1,4 +1,5 @@
 // Prediction at some positions of sequences (graph/sequences.h).
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -46,14 +47,15 @@ void feed_part(Step& step, std::size_t part, const Graph& graph, const Piece& pi
 }
 
 // The same on all ranks, before any of them runs.
-void check_classes(const Graph& graph, const BatchView& piece) {
+void check_numbers(const Graph& graph, const BatchView& piece) {
   for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
     const std::int64_t classes = graph.classes_of(graph.inputs[i]);
     if (classes == 0) continue;
     for (const float value : piece.inputs[i]) {
-      if (!(value >= 0 && value < static_cast<float>(classes))) {
-        fail("input {} of a piece has the class {}, expected one from 0 to {}", i, value,
-             classes - 1);
+      if (!(value >= 0 && value < static_cast<float>(classes)) || value != std::floor(value)) {
+        fail(
+            "input {} of a piece: category {} is out of range; expected whole numbers from 0 to {}",
+            i, value, classes - 1);
       }
     }
   }
@@ -73,7 +75,16 @@ std::vector<std::vector<float>> predict_piece(Model::State& model, const BatchVi
     fail("positions {} to {} of sequences of {}", position, position + positions - 1,
          sequences.length);
   }
-  check_classes(graph, piece);
+  check_numbers(graph, piece);
+  std::int64_t& seen = model.pieces_seen[piece.rows];
+  if (position > seen) {
+    fail(
+        "a piece begins at position {}, and these weights have seen {} of {} sequences: give what "
+        "is "
+        "before it first",
+        position, seen == 0 ? "none" : fmt::format("{} positions", seen), piece.rows);
+  }
+  seen = position + positions;
   Step& step =
       model.engine->step({.mode = Mode::predict, .rows = piece.rows, .positions = positions});
   const Piece at{&sequences, positions};

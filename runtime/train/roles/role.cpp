@@ -142,7 +142,8 @@ void RolesAtWork::end(double seconds) {
     fail("roles: rank {} ({}) has not ended {:g} s after training: {}", ranks_[i],
          roles_->role_of(ranks_[i]), seconds,
          heard[i].is_ready() ? "its role has not returned from `run`"
-                             : "it answers no calls, which it does once its role asks for the end");
+                             : "it answers no calls: its role does not ask for the end, or a "
+                               "function of it does not return");
   }
 }
 

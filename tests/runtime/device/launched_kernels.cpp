@@ -24,16 +24,16 @@ struct ScaledSpec {
 };
 
 gpu::Launch launch_scaled(const ScaledSpec& of) {
-  return {.start =
-              [of](const gpu::Queue& queue, void* const* operands) {
-                REQUIRE(queue.processors == test::processors_of_cuda_on_host);
-                for (std::int64_t i = 0; i < of.count; ++i) {
-                  at(operands, 2)[i] = of.factor * at(operands, 0)[i];
-                }
-                for (std::int64_t i = 0; i < of.count; ++i) {
-                  at(operands, 1)[i] = at(operands, 2)[i];
-                }
-              },
+  return {.start = [of](const gpu::Queue& queue, void* const* operands) -> const char* {
+            REQUIRE(queue.processors == test::processors_of_cuda_on_host);
+            for (std::int64_t i = 0; i < of.count; ++i) {
+              at(operands, 2)[i] = of.factor * at(operands, 0)[i];
+            }
+            for (std::int64_t i = 0; i < of.count; ++i) {
+              at(operands, 1)[i] = at(operands, 2)[i];
+            }
+            return of.factor == 0 ? "invalid configuration argument" : nullptr;
+          },
           .workspace_bytes = of.count * 4};
 }
 
@@ -52,12 +52,19 @@ TEST_CASE("a device has the kernels that were entered before it was made, the la
   kernel->run(operands.data());
   CHECK(y == std::array<float, 3>{2, 4, 6});
   CHECK_THROWS_WITH(device->compile(ScaledSpec{-1, 2}), "a negative count");
+  CHECK_THROWS_WITH(
+      device->compile(ScaledSpec{3, 0})->run(operands.data()),
+      "scaled 3: the extension could not launch its kernel: invalid configuration argument");
+  CHECK(device->candidates(ScaledSpec{3, 2}).empty());
 
   // Another of the same, and one of a kernel that the device has.
   static int calls = 0;
   gpu::extend_kernels([](gpu::Kernels& kernels) {
     const auto counted = [](const auto&) -> gpu::Launch {
-      return {.start = [](const gpu::Queue&, void* const*) { ++calls; }};
+      return {.start = [](const gpu::Queue&, void* const*) -> const char* {
+        ++calls;
+        return nullptr;
+      }};
     };
     kernels.add<ScaledSpec>(counted);
     kernels.add<PowerSumSpec>(counted);

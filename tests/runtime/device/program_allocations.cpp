@@ -14,6 +14,7 @@
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
 #include "runtime/device/kernels/counts.h"
+#include "runtime/device/kernels/documents.h"
 #include "runtime/device/kernels/draws.h"
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/embedding.h"
@@ -31,6 +32,7 @@
 #include "runtime/device/kernels/norms.h"
 #include "runtime/device/kernels/overlap.h"
 #include "runtime/device/kernels/pairs.h"
+#include "runtime/device/kernels/pieces.h"
 #include "runtime/device/kernels/pooling.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/kernels/rmsprop.h"
@@ -275,6 +277,11 @@ TEST_CASE("running a program allocates nothing") {
                "t");
   builder.emit(UpsamplingSpec{same}, {x, y}, "t");
   builder.emit(UpsamplingGradientSpec{same}, {x, e}, "t");
+  builder.emit(CutPieceSpec{.outer = 1, .positions = 3, .inner = columns, .all = rows},
+               {x, scalars, y}, "t");
+  builder.emit(KeepPieceSpec{.outer = 1, .positions = 3, .inner = columns, .all = rows},
+               {y, scalars, e}, "t");
+  builder.emit(DocumentStartSpec{.rows = rows, .places = columns, .all = columns}, {x, y}, "t");
   Program program = builder.finish();
   cpu::Kernels kernels;
   cpu::add_kernels(kernels);

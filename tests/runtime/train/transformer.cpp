@@ -318,7 +318,16 @@ TEST_CASE("what is no piece of a model's sequences is an error") {
   refused({1, 2}, 12, "positions 12 to 13 of sequences of 13");
   refused({1, 2}, -1, "positions -1 to 0 of sequences of 13");
   refused({}, 0, "no positions of 1 values each");
-  refused({1, vocabulary}, 0, "has the class 101, expected one from 0 to 100");
+  refused({1, vocabulary}, 0, "category 101 is out of range; expected whole numbers from 0 to 100");
+  refused({1, 2.5f}, 0, "category 2.5 is out of range");
+  refused({1, 2}, 3, "these weights have seen none of 1 sequences: give what is before it first");
+  (void)model.predict_piece({.rows = 1, .inputs = {{1, 2}}, .targets = {}}, 0);
+  refused({1, 2}, 3, "these weights have seen 2 positions of 1 sequences");
+  (void)model.predict_piece({.rows = 1, .inputs = {{3}}, .targets = {}}, 2);
+  // After any other call what was seen may be of other weights.
+  model.set_variable(model.graph().variables.front().path,
+                     model.variable(model.graph().variables.front().path));
+  refused({1, 2}, 3, "seen none");
   CHECK_THROWS_WITH(model.predict_piece({.rows = 1, .inputs = {}, .targets = {}}, 0),
                     Catch::Contains("a piece of 0 inputs"));
 }

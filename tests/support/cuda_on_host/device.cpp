@@ -99,7 +99,9 @@ namespace {
 class CudaOnHost final : public Device {
  public:
   explicit CudaOnHost(bool unfolds)
-      : Device({.kind = "cuda-on-host"}), kernels_(cuda::all_kernels(unfolds)) {}
+      : Device({.kind = "cuda-on-host"}), kernels_(cuda::all_kernels(unfolds)) {
+    cuda::add_launched(kernels_);
+  }
   [[nodiscard]] std::string description() const override {
     return "the kernels of the CUDA device, on the host";
   }
@@ -114,20 +116,25 @@ class CudaOnHost final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return memory_->queues(); }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    return kernels_.compile(spec, context_of(spec));
+  }
+  [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
+    return kernels_.candidates(spec, context_of(spec));
+  }
+
+ private:
+  [[nodiscard]] cuda::Context context_of(const KernelSpec& spec) {
     cuda::Context context;
     context.launcher.name = std::make_shared<const std::string>(spec.text());
     context.launcher.activity = activity_;
     context.device = this;
     context.kernels = &kernels_;
     context.launcher.processors = processors_of_cuda_on_host;
-    if (const auto launch = launched_.find(spec)) return cuda::launched(*launch, context.launcher);
-    return kernels_.compile(spec, context);
+    return context;
   }
 
- private:
   std::shared_ptr<cuda::Activity> activity_ = std::make_shared<cuda::Activity>();
   cuda::Kernels kernels_;
-  const gpu::Kernels launched_ = gpu::extended_kernels();
   std::unique_ptr<Device> memory_ = cpu::make_cpu_device({});
 };
 

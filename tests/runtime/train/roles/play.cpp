@@ -138,9 +138,8 @@ TEST_CASE("a role that does not return in time is named, with its rank and what 
         asks
             ? "roles: rank 1 (other) has not ended 0.5 s after training: its role has not returned "
               "from `run`"
-            : "roles: rank 1 (other) has not ended 0.5 s after training: it answers no calls, "
-              "which "
-              "it does once its role asks for the end");
+            : "roles: rank 1 (other) has not ended 0.5 s after training: it answers no calls: its "
+              "role does not ask for the end, or a function of it does not return");
     rpc.close();
   }
 }
