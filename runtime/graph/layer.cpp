@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/printable.h"
+#include "runtime/graph/operations/document_starts.h"
 #include "runtime/graph/operations/identity.h"
 #include "runtime/graph/operations/pair.h"
 #include "runtime/graph/path_error.h"
