@@ -321,9 +321,10 @@ TEST_CASE("what is no piece of a model's sequences is an error") {
   refused({1, vocabulary}, 0, "category 101 is out of range; expected whole numbers from 0 to 100");
   refused({1, 2.5f}, 0, "category 2.5 is out of range");
   refused({1, 2}, 3, "these weights have seen none of 1 sequences: give what is before it first");
-  (void)model.predict_piece({.rows = 1, .inputs = {{1, 2}}, .targets = {}}, 0);
+  const std::vector<float> first{1, 2}, third{3};
+  (void)model.predict_piece({.rows = 1, .inputs = {first}, .targets = {}}, 0);
   refused({1, 2}, 3, "these weights have seen 2 positions of 1 sequences");
-  (void)model.predict_piece({.rows = 1, .inputs = {{3}}, .targets = {}}, 2);
+  (void)model.predict_piece({.rows = 1, .inputs = {third}, .targets = {}}, 2);
   // After any other call what was seen may be of other weights.
   model.set_variable(model.graph().variables.front().path,
                      model.variable(model.graph().variables.front().path));
