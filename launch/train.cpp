@@ -221,11 +221,10 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
   const double seconds = config.options().watchdog_seconds;
   RpcOptions options{.seconds = seconds};
   for (int rank = 0; rank < map.size(); ++rank) options.titles.push_back(map.role_of(rank));
+  Rpc rpc(runtime.world(), options);
   int status = 0;
-  // Calls that are answered ask it to stop, so it is there as long as they are.
   Runtime part(runtime,
                runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
-  Rpc rpc(runtime.world(), options);
   if (own->role != nullptr) {
     play(*own, map, config, part.world(), rpc, &part.stop_request());
   } else {

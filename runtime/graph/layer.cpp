@@ -340,7 +340,10 @@ TensorId LayerBuilder::document_starts(TensorId numbers, std::int32_t end) {
 
 TensorId LayerBuilder::documents_of_output(const Operation& operation,
                                            const std::vector<TensorId>& inputs) const {
-  if (operation.output_values() == ValueKind::mask) return -1;
+  const auto has_some = [&](TensorId input) { return documents(input) != -1; };
+  if (std::ranges::none_of(inputs, has_some) || operation.output_values() == ValueKind::mask) {
+    return -1;
+  }
   std::vector<Shape> shapes;
   for (const TensorId input : inputs) shapes.push_back(shape(input));
   const Rule rule = operation.rule(shapes);

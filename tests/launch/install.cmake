@@ -106,11 +106,13 @@ foreach(mesh "data=2,model=1" "data=1,model=2" "data=1,model=3" "data=2,model=2"
   train("0.0816" ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh ${mesh})
 endforeach()
 
-# Its schedule: the numbers do not change, and the plan names it.
-train("0.0816" ${MPIEXEC} -n 2 --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh stage=2 --set layout={}
-      --set "place={hidden: {stage: 0}, out: {stage: 1}}" --set fit.microbatches=4
-      --set "pipeline={axis: stage, schedule: {WindowedGPipe: {window: 2}}}")
+# Its schedule: the numbers do not change, and the run names it.
+run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
+    ${MPIEXEC} -n 2 --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh stage=2 --set layout={}
+    --set "place={hidden: {stage: 0}, out: {stage: 1}}" --set fit.microbatches=4
+    --set "pipeline={axis: stage, schedule: {WindowedGPipe: {window: 2}}}" --check-plan)
 expect("stage holds 2 stages, WindowedGPipe of 2 with 4 micro-batches")
+expect("Epoch 3/3\n20/20 [^\n]*loss: 0.0816")
 
 # Its role, on a rank that does not train.
 run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
