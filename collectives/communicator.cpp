@@ -32,8 +32,8 @@ bool mpi_runs() {
   return initialized != 0 && finalized == 0;
 }
 
-/// Open MPI unloads its components in MPI_Finalize before the last of its threads has ended. What is
-/// loaded now stays, so that no thread is left in code that is gone.
+/// Open MPI unloads its components in MPI_Finalize, where its own threads may be on their way out. What
+/// is loaded now stays, so that no thread is left in code that is gone.
 void keep_libraries() {
   std::vector<std::string> names;
   dl_iterate_phdr(

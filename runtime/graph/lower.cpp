@@ -285,10 +285,7 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   const std::vector<bool> early = operations_of_early_sums(step, sums);
   book_early_sums(step, sums, early, batches);
   Arriving arriving = arriving_values(step, runs, early);
-  const std::vector<Action>& actions =
-      all_actions[all_actions.size() == 1 ? 0
-                                          : static_cast<std::size_t>(step.plan.mesh.coordinate(
-                                                collectives.rank(), step.plan.staged->axis))];
+  const std::vector<Action>& actions = all_actions[static_cast<std::size_t>(step.first_stage)];
   const std::int64_t last_stage = std::ranges::max(actions, {}, &Action::stage).stage;
   // Begins to receive what an action will wait for.
   const auto expect = [&](const Action& action) {
@@ -303,8 +300,8 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   };
   // Stages begin an action ahead.
   const std::size_t ahead = step.plan.staged ? 1 : 0;
+  if (ahead > 0) expect(actions.front());
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    if (i == 0 && ahead > 0) expect(actions[i]);
     if (i + ahead < actions.size()) expect(actions[i + ahead]);
     const auto& [kind, stage, micro_batch] = actions[i];
     step.go_to(static_cast<std::size_t>(micro_batch), stage);

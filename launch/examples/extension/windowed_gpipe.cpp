@@ -25,7 +25,8 @@ struct WindowedGPipeOptions {
 template <class Visitor>
 void describe(WindowedGPipeOptions& options, Visitor& option) {
   option.about("forward with a window of micro-batches, then backward with them");
-  option("window", options.window, meshwork::positive, "micro-batches that a stage holds");
+  option("window", options.window, meshwork::positive.up_to(1 << 16),
+         "micro-batches that a stage holds");
 }
 
 std::vector<Action> list(std::int64_t window, const Pipeline& pipeline, std::int64_t coordinate) {

@@ -36,8 +36,9 @@ class StepContext {
   std::vector<Range> micro_batches;
   std::size_t micro_batch = 0;
   std::vector<Shape> shapes;  // by tensor
-  // Of the stages of a pipeline, of which this rank may have several: that at hand; the first; and those
-  // in which the rank runs an operation, and takes what others give to a tensor's gradient, or -1.
+  // Of the stages of a pipeline, of which this rank may have several: that at hand; the first, whose
+  // number is the rank's coordinate; and those in which the rank runs an operation, and takes what
+  // others give to a tensor's gradient, or -1.
   std::int64_t stage = 0, first_stage = 0;
   std::vector<std::int64_t> stage_of_operation, stage_of_gradient;
   /// Instructions from here on are those of micro-batch `index` in stage `in_stage`.

@@ -253,10 +253,7 @@ double StepGradients::taken_at(TensorId id, std::int64_t rank) const {
 }
 
 void StepGradients::begin(std::size_t index) {
-  const Plan& plan = step_.plan;
-  const auto coordinate = static_cast<std::size_t>(
-      plan.staged ? plan.mesh.coordinate(step_.collectives.rank(), plan.staged->axis) : 0);
-  const double now = timeline_.begin[coordinate][index];
+  const double now = timeline_.begin[static_cast<std::size_t>(step_.first_stage)][index];
   for (auto& [taken, message] : sent_) {
     if (taken <= now) step_.wait_for(std::move(message));
   }
