@@ -11,6 +11,7 @@
 //   volumes  CosmoFlow on 64 x 64 x 64, SGD with momentum     (configs/volume_regression.yaml)
 //   gpt_mini, gpt_char, gpt2_64, gpt2_1024  GPT-2 of several sizes, AdamW (configs/gpt_mini.yaml)
 //   towers   two towers of two convolutions on the same images, joined, SGD, cross-entropy
+//   dense_towers  two towers 784-2048-2048-256 on the same images, joined, SGD, cross-entropy
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
@@ -22,7 +23,8 @@
 // stay on a device with memory of its own, KERNELS `fixed`, `timed` or a file. Numbers are
 // synthetic: the arithmetic is the same. Printed is one line of JSON: milliseconds a step, with
 // quartiles, and the seconds of the first pass, which makes the program; "gains": whether products
-// are faster in PRECISION than in float32.
+// are faster in PRECISION than in float32; "scheduled": what the kernels of a
+// pipeline's ranks would take in the order of its schedule.
 //
 // On a processor the step loop is profiled (--profile of `meshwork train`), each step is timed by
 // itself, and the parts of a step are printed too. A device that works beside the processor is not
@@ -200,6 +202,18 @@ SymbolicTensor towers(const SymbolicTensor& input) {
   return Dense({.name = "classes", .units = 10})(Flatten()(Concatenate()(sides)));
 }
 
+// Their gradients are large beside their work, and no rank has both.
+SymbolicTensor dense_towers(const SymbolicTensor& input) {
+  const auto images = Flatten()(Rescaling({.scale = 1.0 / 255})(input));
+  const auto side = [&](const std::string& name) {
+    const auto layer = [&](const std::string& suffix, std::int64_t units) {
+      return Dense({.name = name + suffix, .units = units, .activation = Activation::relu});
+    };
+    return layer("_3", 256)(layer("_2", 2048)(layer("_1", 2048)(images)));
+  };
+  return Dense({.name = "classes", .units = 10})(Concatenate()({side("left"), side("right")}));
+}
+
 const std::map<std::string, Network>& networks() {
   const auto adam = [] { return Optimizer(Adam({.learning_rate = 1e-3})); };
   const auto rmsprop = [] { return Optimizer(RMSprop()); };
@@ -211,6 +225,7 @@ const std::map<std::string, Network>& networks() {
       {"dropout", {64, {28, 28}, float32, false, 10, with_dropout, rmsprop}},
       {"convnet", {64, {28, 28}, uint8, true, 10, convnet, adam}},
       {"towers", {64, {28, 28}, uint8, true, 10, towers, sgd}},
+      {"dense_towers", {64, {28, 28}, uint8, true, 10, dense_towers, sgd}},
       {"volumes", {4, {64, 64, 64, 4}, float32, false, 4, volumes, momentum}},
       {"gpt_mini", gpt(12, {4, 4, 128, 64, 256})},
       {"gpt_char", gpt(16, {6, 6, 384, 256, 256})},
@@ -396,12 +411,13 @@ void run(int argc, char** argv) {
                R"("gains": {}, "kernel_choice": "{}", "ms": {:.4f}, )"
                R"("lower": {:.4f}, "upper": {:.4f}, "kernels": {:.4f}, "collectives": {:.4f}, )"
                R"("waiting": {:.4f}, "reading": {:.4f}, "feeding": {:.4f}, "between": {:.4f}, )"
-               R"("first_pass_s": {:.2f}}})"
+               R"("scheduled": {:.4f}, "first_pass_s": {:.2f}}})"
                "\n",
                name, batch, mesh.shape().rank_count(), how, of_products, gains,
                argument(9, "fixed"), times->quartile(2), times->quartile(1), times->quartile(3),
                parts.kernels * 1e3, parts.collectives * 1e3, parts.waiting * 1e3,
-               parts.reading * 1e3, parts.feeding * 1e3, parts.between * 1e3, first_pass);
+               parts.reading * 1e3, parts.feeding * 1e3, parts.between * 1e3, parts.scheduled * 1e3,
+               first_pass);
   }
 }
 

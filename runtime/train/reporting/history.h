@@ -24,6 +24,8 @@ struct HistoryParameters {
 struct StepParts {
   double step = 0;
   double kernels = 0, collectives = 0, waiting = 0, reading = 0, feeding = 0, between = 0;
+  double scheduled =
+      0;  // of a pipeline, on rank 0: all ranks' kernels in the order of its schedule
 };
 
 struct History {

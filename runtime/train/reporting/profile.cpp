@@ -246,7 +246,8 @@ std::optional<StepParts> StepProfile::parts() const {
   StepParts parts{.waiting = waiting_,
                   .reading = mean(Part::reading),
                   .feeding = mean(Part::feeding),
-                  .between = mean(Part::between)};
+                  .between = mean(Part::between),
+                  .scheduled = scheduled()};
   const MeasuredTimes& measured = step_->program().measured();
   for (std::size_t i = 0; i < measured.seconds.size(); ++i) {
     (step_->program().works()[i] ? parts.kernels : parts.collectives) +=
@@ -258,29 +259,36 @@ std::optional<StepParts> StepProfile::parts() const {
   return parts;
 }
 
-std::string StepProfile::of_pipeline() const {
-  if (!pipeline_) return "";
+double StepProfile::scheduled() const {
+  if (!pipeline_ || ranks_.empty()) return 0;
   // What the ranks at a coordinate take, which its stages and micro-batches share evenly.
   std::vector<double> kernels(actions_.size(), 0);
-  double worked = 0, passed = 0;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
     double& longest = kernels[static_cast<std::size_t>(coordinates_[rank])];
     longest = std::max(longest, ranks_[rank].kernels);
-    worked += ranks_[rank].kernels;
-    passed += ranks_[rank].step;
   }
   std::vector<double> seconds;
   for (std::int64_t stage = 0; stage < pipeline_->stages(); ++stage) {
     seconds.push_back(kernels[static_cast<std::size_t>(stage % pipeline_->ranks)] /
                       static_cast<double>(pipeline_->micro_batches * pipeline_->chunks));
   }
-  const double scheduled = duration_of(actions_, seconds);
+  return duration_of(actions_, seconds);
+}
+
+std::string StepProfile::of_pipeline() const {
+  const double kernels = scheduled();
+  if (kernels == 0) return "";
+  double worked = 0, passed = 0;
+  for (const StepParts& rank : ranks_) {
+    worked += rank.kernels;
+    passed += rank.step;
+  }
   const auto ranks = static_cast<double>(ranks_.size());
   return fmt::format(
       "pipeline {}: kernels in the order of the schedule would take {} ms a step, of which a rank "
       "is "
       "idle for {}; a step took {} ms, and a rank was in no kernel for {} of it\n",
-      pipeline_name_, in_milliseconds(scheduled), percent(1 - worked / (ranks * scheduled)),
+      pipeline_name_, in_milliseconds(kernels), percent(1 - worked / (ranks * kernels)),
       in_milliseconds(passed / ranks), percent(1 - worked / passed));
 }
 

@@ -107,6 +107,8 @@ class StepProfile {
     std::size_t start;  // which of the exposed starts what it ends: itself if none does
     double so_far;      // seconds
   };
+  /// What the ranks' kernels would take in the order of the pipeline's schedule; 0 without one.
+  [[nodiscard]] double scheduled() const;
   [[nodiscard]] std::string of_pipeline() const;
   void find_collectives();
   void remember_collectives();
