@@ -185,8 +185,13 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
     report.variables.push_back(report_tensor(plan, variable.tensor, variable.path, rows, rank));
   }
   for (const GraphLayer& layer : graph.layers) {
-    report.outputs.push_back(
+    ReportedTensor& tensor = report.outputs.emplace_back(
         report_tensor(plan, layer.output, graph.tensors[layer.output].path, rows, rank));
+    const GraphTensor& value = graph.tensors[layer.output];
+    if (value.role == TensorRole::value && value.producer < 0) {  // a rewrite does without it
+      tensor.block.assign(tensor.block.size(), Range{0, 0});
+      tensor.bytes = 0;
+    }
   }
   report.collectives = collectives->records();
   // The plan is for the rows that are worked on at once.

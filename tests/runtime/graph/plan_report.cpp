@@ -4,6 +4,7 @@
 #include "runtime/device/kernels/precision.h"
 
 #include "layers/dense.h"
+#include "layers/flatten.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
@@ -63,6 +64,25 @@ TEST_CASE("a report has every variable and output, with this rank's block") {
   const ReportedTensor& output = tensor(found.outputs, "d2/output");
   CHECK(output.shape == Shape{10, 3});
   CHECK(output.block[0] == Range{5, 10});
+}
+
+TEST_CASE("the output of a layer that a rewrite does without is on no rank") {
+  const MeshShape mesh({{"data", 2}}, 2);
+  const auto input = Input({2, 3});
+  const auto output = Dense({.name = "d", .units = 3})(Flatten({.name = "f"})(input));
+  Blueprint blueprint(std::make_shared<Graph>(make_graph({input}, {output})), LayoutMap(mesh),
+                      mesh.axis("data"), UnmatchedLayouts::error, {},
+                      CompileOptions{.loss = MeanSquaredError()});
+  blueprint.draw(LossData{.targets = {{3}}}, 10);
+  const Plan& plan = blueprint.planned->plan;
+  const PlanReport found =
+      report_plan(plan, Mode::train, 10, 0, Adam().update_rule(),
+                  {{plan.graph->inputs[0], ElementType::uint8}}, Precision::float32, {});
+  const ReportedTensor& flat = tensor(found.outputs, "f/output");
+  CHECK(flat.reason == "flattened within d/product");
+  CHECK(flat.block == Block{{0, 0}, {0, 0}});
+  CHECK(flat.bytes == 0);
+  CHECK(tensor(found.outputs, "d/output").bytes == 5 * 3 * 4);
 }
 
 TEST_CASE("memory is that of parameters, gradients, slots, the batch and the arena") {
