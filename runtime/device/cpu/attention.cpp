@@ -4,13 +4,14 @@
 // query): a vector holds a key's scores of 16 queries, so that maxima, exponentials and sums of all
 // queries go side by side, and no row is too short. While tiles of keys go on, a query's maximum m
 // grows; what was added up before is multiplied by exp(old m - new m). Tiles that no query looks at
-// are left out, so that a causal attention does half of the work.
+// are left out, so that a causal attention does half of the work. Of other tiles, bands are worked
+// on: 16 keys, or more that the same queries look at, and these queries, by 16.
 //
 // Backward computes the scores of a pair of tiles again, from the logarithms that forward left, and
 // multiplies four times. Where samples and heads of keys are at least as many as threads, a thread
 // does all of a head. Elsewhere threads share tiles: first those of queries, for dq, then those of
-// keys, for dk and dv, which computes scores twice, and turns queries for each tile of keys. Sums over tiles have the same order in both, so
-// that the bits are equal.
+// keys, for dk and dv, which computes scores twice, and turns queries for each tile of keys. Sums
+// over tiles have the same order in both, so that the bits are equal.
 //
 // Bound by FLOP: the products are the kernel's own (small_products.h), since a call of a library
 // takes longer than a tile. In float32 also where others multiply in bfloat16.
@@ -36,7 +37,9 @@ namespace meshwork::cpu {
 
 namespace {
 
-constexpr std::int64_t tile = 64;  // of queries, and of keys
+constexpr std::int64_t tile = 64;   // of queries, and of keys
+constexpr std::int64_t strip = 16;  // of queries in a vector, and of as many keys
+constexpr std::size_t strips = tile / strip;
 constexpr std::int64_t tile_count(std::int64_t length) {
   return (length + tile - 1) / tile;
 }
@@ -131,13 +134,37 @@ struct Dropped {
   }
 };
 
-/// f(key row, query) for all of a pair of tiles.
-template <class Function>
-void each(std::int64_t keys, const Function& f) {
-  for (std::int64_t key = 0; key < keys; ++key) {
-#pragma omp simd
-    for (std::int64_t query = 0; query < tile; ++query) f(key, query);
+/// Keys of a tile, and whole strips of queries that look at them, both from the begin of their tile.
+struct Band {
+  Range keys, queries;
+
+  /// How many of `count` queries are in it.
+  [[nodiscard]] std::int64_t queries_of(std::int64_t count) const {
+    return std::min(queries.end, count) - queries.begin;
   }
+};
+/// Of a pair of tiles, in the order of keys.
+struct Bands {
+  std::array<Band, strips> bands;
+  std::size_t count = 0;
+
+  [[nodiscard]] const Band* begin() const { return bands.data(); }
+  [[nodiscard]] const Band* end() const { return bands.data() + count; }
+};
+
+/// f(key row, query) for all of a band.
+template <class Function>
+void each(const Band& band, const Function& f) {
+  for (std::int64_t key = band.keys.begin; key < band.keys.end; ++key) {
+    for (std::int64_t first = band.queries.begin; first < band.queries.end; first += strip) {
+#pragma omp simd
+      for (std::int64_t query = first; query < first + strip; ++query) f(key, query);
+    }
+  }
+}
+template <class Function>
+void each(const Bands& bands, const Function& f) {
+  for (const Band& band : bands) each(band, f);
 }
 
 /// Those of the keys that do not stand before the bound of the query.
@@ -152,20 +179,24 @@ AttentionShape::Range bounded(const AttentionShape& at, AttentionShape::Range ke
 /// Which keys the queries of a tile look at.
 struct LookedAt {
   OfQueries<std::int32_t> begin, end;
-  Range keys{0, 0};           // of all of them together
-  const float* mask_of_keys;  // of the sample, or null
+  std::array<Range, strips> of_strips;  // of the queries of a strip together
+  Range keys{0, 0};                     // of all of them together
+  const float* mask_of_keys;            // of the sample, or null
 
   /// `bounds` are those of the sample's queries, or null.
   LookedAt(const AttentionShape& at, const Range& queries, const float* mask, const float* bounds)
       : mask_of_keys(mask) {
     begin.fill(0), end.fill(0);
+    of_strips.fill({at.keys, 0});
     keys = {at.keys, 0};
     for (std::int64_t query = queries.begin; query < queries.end; ++query) {
       const AttentionShape::Range of = bounded(at, at.keys_of(query), bounds, query);
       const auto i = static_cast<std::size_t>(query - queries.begin);
       begin[i] = static_cast<std::int32_t>(of.begin), end[i] = static_cast<std::int32_t>(of.end);
       if (of.begin == of.end) continue;
-      keys = {std::min(keys.begin, of.begin), std::max(keys.end, of.end)};
+      for (Range* all : {&keys, &of_strips[i / strip]}) {
+        *all = {std::min(all->begin, of.begin), std::max(all->end, of.end)};
+      }
     }
     if (keys.end <= keys.begin) keys = {0, 0};
   }
@@ -173,34 +204,66 @@ struct LookedAt {
   [[nodiscard]] bool any(const Range& of) const {
     return of.begin < keys.end && keys.begin < of.end;
   }
+  /// Those of the tile of keys `of`. Strips of keys that the same strips of queries look at are one.
+  [[nodiscard]] Bands bands(const Range& of) const {
+    Bands all;
+    for (std::int64_t first = of.begin; first < of.end; first += strip) {
+      const Range here{first, std::min(of.end, first + strip)};
+      Range queries{tile, 0};
+      for (std::size_t i = 0; i < strips; ++i) {
+        if (of_strips[i].begin >= here.end || here.begin >= of_strips[i].end) continue;
+        const auto from = static_cast<std::int64_t>(i) * strip;
+        queries = {std::min(queries.begin, from), from + strip};
+      }
+      if (queries.end == 0) continue;
+      const Range added{here.begin - of.begin, here.end - of.begin};
+      Band* const last = all.count > 0 ? &all.bands[all.count - 1] : nullptr;
+      if (last != nullptr && last->queries == queries && last->keys.end == added.begin) {
+        last->keys.end = added.end;
+      } else {
+        all.bands[all.count++] = {added, queries};
+      }
+    }
+    return all;
+  }
   /// Scores of keys that a query does not look at become minus infinity.
-  void mask(const Range& of, std::int64_t queries, Scores& scores) const {
+  void mask(const Range& of, const Bands& bands, std::int64_t queries, Scores& scores) const {
     if (mask_of_keys != nullptr) {
       for (std::int64_t key = of.begin; key < of.end; ++key) {
         if (mask_of_keys[key] == 0.0f)
           scores[static_cast<std::size_t>(key - of.begin)].fill(no_score);
       }
     }
-    bool all = true;
-    for (std::int64_t query = 0; query < queries; ++query) {
-      all = all && begin[query] <= of.begin && of.end <= end[query];
-    }
-    if (all) return;
     const auto first = static_cast<std::int32_t>(of.begin);
-    for (std::int32_t key = 0; key < of.length(); ++key) {
-#pragma omp simd
-      for (std::int64_t query = 0; query < tile; ++query) {
-        const bool seen = begin[query] <= first + key && first + key < end[query];
-        scores[key][query] = seen ? scores[key][query] : no_score;
+    for (const Band& band : bands) {
+      bool all = true;
+      for (std::int64_t i = 0; i < band.queries_of(queries); ++i) {
+        const std::int64_t query = band.queries.begin + i;
+        all = all && begin[query] <= first + band.keys.begin && first + band.keys.end <= end[query];
       }
+      if (all) continue;
+      each(band, [&](std::int64_t key, std::int64_t query) {
+        const std::int32_t place = first + static_cast<std::int32_t>(key);
+        const bool seen = begin[query] <= place && place < end[query];
+        scores[key][query] = seen ? scores[key][query] : no_score;
+      });
     }
   }
 };
 
-/// scores = the products of keys and turned queries.
-void score(const Vectors& keys, const Range& of, const float* turned, Scores& scores) {
-  multiply(of.length(), tile, keys.elements, keys.left(of.begin), {turned, tile}, scores[0].data(),
-           tile, false);
+/// Rows of a factor from `first` on.
+RowMatrix rows_from(const RowMatrix& rows, std::int64_t first) {
+  return {rows.data + first * rows.row, rows.row};
+}
+
+/// scores = the products of keys, from `first` on, and turned queries.
+void score(const Vectors& keys, std::int64_t first, const Bands& bands, const float* turned,
+           Scores& scores) {
+  for (const Band& band : bands) {
+    multiply(band.keys.length(), band.queries.length(), keys.elements,
+             keys.left(first + band.keys.begin), {turned + band.queries.begin, tile},
+             &scores[band.keys.begin][band.queries.begin], tile, false);
+  }
 }
 
 /// Room of a thread, cut into pieces that begin at cache lines.
@@ -312,18 +375,24 @@ class Forward {
       Range keys = tile_of(at_.keys, t);
       if (!looked_at.any(keys)) continue;
       keys.end = std::min(keys.end, looked_at.keys.end);  // of a piece, none are behind it yet
-      score(k, keys, turned, scores);
-      looked_at.mask(keys, queries.length(), scores);
-      accumulate(scores, keys.length(), m, l, sums, queries.length());
+      const Bands bands = looked_at.bands(keys);
+      score(k, keys.begin, bands, turned, scores);
+      looked_at.mask(keys, bands, queries.length(), scores);
+      accumulate(scores, bands, m, l, sums, queries.length());
       if (drops) {
         dropped_.factors_of(here, sample, head, queries, keys, step_of(operands, spec_.scalars()),
                             factors);
-        each(keys.length(), [&](std::int64_t key, std::int64_t query) {
+        each(bands, [&](std::int64_t key, std::int64_t query) {
           scores[key][query] *= factors[key][query];
         });
       }
-      multiply(queries.length(), width_, keys.length(), {scores[0].data(), 1, tile},
-               right(v, keys, values), sums, width_, true);
+      const RowMatrix rows = right(v, keys, values);
+      for (const Band& band : bands) {
+        multiply(band.queries_of(queries.length()), width_, band.keys.length(),
+                 {&scores[band.keys.begin][band.queries.begin], 1, tile},
+                 rows_from(rows, band.keys.begin), sums + band.queries.begin * width_, width_,
+                 true);
+      }
     }
     finish(m, l, sums, queries, to, logarithms);
   }
@@ -360,10 +429,10 @@ class Forward {
     return m + vector_log(l);
   }
   /// Scores become their exponentials, and what was added up before is scaled to the new maximum.
-  void accumulate(Scores& scores, std::int64_t keys, OfQueries<>& m, OfQueries<>& l, float* sums,
+  void accumulate(Scores& scores, const Bands& bands, OfQueries<>& m, OfQueries<>& l, float* sums,
                   std::int64_t queries) const {
     OfQueries<> best = m, factor, sum{};
-    each(keys, [&](std::int64_t key, std::int64_t query) {
+    each(bands, [&](std::int64_t key, std::int64_t query) {
       best[query] = best[query] < scores[key][query] ? scores[key][query] : best[query];
     });
     OfQueries<> base;
@@ -372,7 +441,7 @@ class Forward {
       base[query] = best[query] == no_score ? 0.0f : best[query];
       factor[query] = vector_exp(m[query] - base[query]);
     }
-    each(keys, [&](std::int64_t key, std::int64_t query) {
+    each(bands, [&](std::int64_t key, std::int64_t query) {
       const float e = vector_exp(scores[key][query] - base[query]);
       scores[key][query] = e;
       sum[query] += e;
@@ -510,38 +579,46 @@ class Backward {
         const std::int64_t count = queries.length();
         const LookedAt looked_at(at_, queries, mask, bounds);
         if (!looked_at.any(keys)) continue;
-        score(k, keys, turned_q + i * tile * at_.key_length, p);
-        looked_at.mask(keys, count, p);
-        score(v, keys, turned_dy + i * tile * at_.value_length, ds);
+        const Bands bands = looked_at.bands(keys);
+        score(k, keys.begin, bands, turned_q + i * tile * at_.key_length, p);
+        looked_at.mask(keys, bands, count, p);
+        score(v, keys.begin, bands, turned_dy + i * tile * at_.value_length, ds);
         OfQueries<> l{}, dot{};
         std::copy_n(logarithms + queries.begin, count, l.data());
         std::copy_n(dots + i * tile, count, dot.data());
-        each(keys.length(), [&](std::int64_t key, std::int64_t query) {
+        each(bands, [&](std::int64_t key, std::int64_t query) {
           p[key][query] = vector_exp(p[key][query] - l[query]);
         });
         if (drops) {
           dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, spec_.scalars()),
                               factors);
-          each(keys.length(), [&](std::int64_t key, std::int64_t query) {
+          each(bands, [&](std::int64_t key, std::int64_t query) {
             const float factor = factors[key][query], probability = p[key][query];
             p[key][query] = probability * factor;
             ds[key][query] = probability * (ds[key][query] * factor - dot[query]);
           });
         } else {
-          each(keys.length(), [&](std::int64_t key, std::int64_t query) {
+          each(bands, [&](std::int64_t key, std::int64_t query) {
             ds[key][query] = p[key][query] * (ds[key][query] - dot[query]);
           });
         }
-        if (part.of_keys) {
-          const std::int64_t place = (j - part.key_tiles.begin) * tile;
-          multiply(keys.length(), value_width_, count, {p[0].data(), tile, 1},
-                   right(dy, queries, value_room), dv + place * value_width_, value_width_, true);
-          multiply(keys.length(), key_width_, count, {ds[0].data(), tile, 1},
-                   right(q, queries, query_room), dk + place * key_width_, key_width_, true);
-        }
-        if (part.of_queries) {
-          multiply(count, key_width_, keys.length(), {ds[0].data(), 1, tile}, key_rows,
-                   dq + i * tile * key_width_, key_width_, true);
+        const RowMatrix dy_rows = part.of_keys ? right(dy, queries, value_room) : RowMatrix{};
+        const RowMatrix q_rows = part.of_keys ? right(q, queries, query_room) : RowMatrix{};
+        for (const Band& band : bands) {
+          const std::int64_t key = band.keys.begin, query = band.queries.begin;
+          const std::int64_t some_keys = band.keys.length(), some_queries = band.queries_of(count);
+          if (part.of_keys) {
+            const std::int64_t place = (j - part.key_tiles.begin) * tile + key;
+            multiply(some_keys, value_width_, some_queries, {&p[key][query], tile, 1},
+                     rows_from(dy_rows, query), dv + place * value_width_, value_width_, true);
+            multiply(some_keys, key_width_, some_queries, {&ds[key][query], tile, 1},
+                     rows_from(q_rows, query), dk + place * key_width_, key_width_, true);
+          }
+          if (part.of_queries) {
+            multiply(some_queries, key_width_, some_keys, {&ds[key][query], 1, tile},
+                     rows_from(key_rows, key), dq + (i * tile + query) * key_width_, key_width_,
+                     true);
+          }
         }
       }
     }
