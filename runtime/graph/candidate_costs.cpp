@@ -122,9 +122,6 @@ ChoiceCost CandidateCosts::own(int index, const Candidate& candidate) {
     }
     const int stored = problem_.closed[input]->layout;
     cost += bringing(stored, index, i, candidate);
-    if (gradient) {
-      cost += moving(candidate.raw[i], stored, input);
-    }
     if (role == TensorRole::variable && backward && operation.operation->backward_reads(i)) {
       cost += bringing(stored, index, i, candidate);
     }
@@ -143,8 +140,23 @@ ChoiceCost CandidateCosts::own(int index, const Candidate& candidate) {
           reduction, candidate.split, problem_.lengths[index], *problem_.mesh, costs));
     }
   }
+  cost += reduction(index, candidate);
   cost += held(index, candidate);
   cost += arithmetic(index, candidate);
+  return cost;
+}
+
+ChoiceCost CandidateCosts::reduction(int index, const Candidate& candidate) {
+  const GraphOperation& operation = problem_.graph->operations[index];
+  ChoiceCost cost;
+  for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+    const TensorId input = operation.inputs[i];
+    if (problem_.graph->tensors[input].role == TensorRole::value ||
+        !problem_.gives_gradient(operation, input)) {
+      continue;
+    }
+    cost += moving(candidate.raw[i], problem_.closed[input]->layout, input);
+  }
   return cost;
 }
 

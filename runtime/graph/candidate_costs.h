@@ -31,6 +31,9 @@ class CandidateCosts {
   /// The arithmetic alone.
   [[nodiscard]] ChoiceCost arithmetic(int index, const Candidate& candidate) const;
 
+  /// The reduction of gradients of variables alone.
+  [[nodiscard]] ChoiceCost reduction(int index, const Candidate& candidate);
+
   /// What bytes cost that a candidate of operation `index` leaves for backward, and those of copies
   /// of variables that it gathers.
   [[nodiscard]] ChoiceCost held(int index, const Candidate& candidate) const;

@@ -157,8 +157,10 @@ struct PlanWithoutLimit {
 
 /// Predicted seconds of one training step on a rank.
 struct StepSeconds {
-  double communication = 0, arithmetic = 0;
-  [[nodiscard]] double sum() const { return communication + arithmetic; }
+  double communication = 0, arithmetic = 0;  // of each micro-batch
+  double reduction = 0;                      // of the gradients of variables, once a step
+  [[nodiscard]] double of_micro_batch() const { return communication + arithmetic; }
+  [[nodiscard]] double sum() const { return of_micro_batch() + reduction; }
 };
 
 struct Plan {

@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "runtime/config/text_table.h"
 #include "runtime/device/narrowing.h"
@@ -80,10 +81,12 @@ std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan,
   const Axis axis = plan.staged->axis;
   const Pipeline of = plan.pipeline(std::ssize(request.micro_batches()));
   std::vector<double> seconds(static_cast<std::size_t>(of.ranks), 0);  // by coordinate
+  double reduction = 0;
   for (std::size_t part = 0; part < plan.seconds.size(); ++part) {
     const std::int64_t one = plan.mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part));
     double& longest = seconds[static_cast<std::size_t>(plan.mesh.coordinate(one, axis))];
-    longest = std::max(longest, plan.seconds[part].sum());
+    longest = std::max(longest, plan.seconds[part].of_micro_batch());
+    reduction = std::max(reduction, plan.seconds[part].reduction);
   }
   PlanReport::Pipeline pipeline{
       .axis = plan.mesh.name(axis), .schedule = request.walk.schedule.name, .chunks = of.chunks};
@@ -95,7 +98,7 @@ std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan,
     by_stage.push_back(seconds[static_cast<std::size_t>(stage % of.ranks)] /
                        static_cast<double>(of.chunks));
   }
-  pipeline.seconds = duration_of(actions, by_stage);
+  pipeline.seconds = duration_of(actions, by_stage) + reduction;
   const double worked =
       static_cast<double>(of.micro_batches) * std::accumulate(seconds.begin(), seconds.end(), 0.0);
   if (pipeline.seconds > 0) {
@@ -198,6 +201,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.micro_batches = std::ssize(request.micro_batches());
   report.seconds = plan.longest();
   report.seconds.communication *= static_cast<double>(report.micro_batches);
+  report.seconds.communication += std::exchange(report.seconds.reduction, 0);
   report.seconds.arithmetic *= static_cast<double>(report.micro_batches);
   if (mode == Mode::train) report.pipeline = report_pipeline(plan, request, rank);
   report.without_limit = plan.without_limit;

@@ -154,6 +154,7 @@ class Planner {
     ChoiceCost total = costs_.own(index, candidate);
     ChoiceCost held = costs_.held(index, candidate);
     const ChoiceCost arithmetic = costs_.arithmetic(index, candidate);
+    const ChoiceCost reduction = costs_.reduction(index, candidate);
     for (const TensorId input :
          std::set<TensorId>(operation.inputs.begin(), operation.inputs.end())) {
       const int producer = request_.graph->tensors[input].producer;
@@ -163,8 +164,10 @@ class Planner {
         held += costs_.held_copies(settled, index, candidate, input);
       }
     }
-    return {seconds_of_cost(total.cost - arithmetic.cost - held.cost),
-            seconds_of_cost(arithmetic.cost)};
+    return {
+        .communication = seconds_of_cost(total.cost - arithmetic.cost - held.cost - reduction.cost),
+        .arithmetic = seconds_of_cost(arithmetic.cost),
+        .reduction = seconds_of_cost(reduction.cost)};
   }
 
   void write_seconds(Plan& plan) {
@@ -181,21 +184,41 @@ class Planner {
         if (!includes(plan.operations[index].natural.places, mesh, rank)) return;
         seconds.communication += own.communication;
         seconds.arithmetic += own.arithmetic;
+        seconds.reduction += own.reduction;
       });
     }
     if (plan.placing.empty()) return;
-    for (std::size_t id = 0; id < plan.tensors.size(); ++id) {
-      const PlannedTensor& tensor = plan.tensors[id];
-      if (tensor.layout.places == tensor.read_at) continue;
-      const double message =
-          plan.costs.latency_seconds +
-          float32_bytes *
-              static_cast<double>(largest_block(tensor.layout, problem_.shapes[id], mesh)) /
-              plan.costs.bytes_per_second;
+    const auto each_message = [&](TensorId id, const Places& from, const Places& to, auto&& see) {
+      const double message = plan.costs.latency_seconds +
+                             float32_bytes *
+                                 static_cast<double>(largest_block(plan.tensors[id].layout,
+                                                                   problem_.shapes[id], mesh)) /
+                                 plan.costs.bytes_per_second;
       each_part([&](StepSeconds& seconds, std::int64_t rank) {
-        const Crossing crossing = crossing_of(tensor.layout.places, tensor.read_at, mesh, rank);
-        if (crossing.concerns_rank()) seconds.communication += (tensor.gradient ? 2 : 1) * message;
+        if (crossing_of(from, to, mesh, rank).concerns_rank()) see(seconds, message);
       });
+    };
+    // Inputs and targets are read where they are used. Variables are there, and their gradients come
+    // from each use.
+    std::vector<std::pair<TensorId, Places>> uses;
+    for (const PlannedOperation& operation : plan.operations) {
+      for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+        const TensorId id = operation.inputs[i];
+        const Places &at = operation.natural.places, &settled = plan.tensors[id].layout.places;
+        if (!operation.gradient[i] || at == settled) continue;
+        if (std::ranges::find(uses, std::pair(id, at)) != uses.end()) continue;
+        uses.emplace_back(id, at);
+        const bool once = plan.graph->tensors[id].role == TensorRole::variable;
+        each_message(id, at, settled, [&](StepSeconds& seconds, double message) {
+          (once ? seconds.reduction : seconds.communication) += message;
+        });
+      }
+    }
+    for (TensorId id = 0; id < std::ssize(plan.tensors); ++id) {
+      const PlannedTensor& tensor = plan.tensors[id];
+      if (plan.graph->tensors[id].role != TensorRole::value) continue;
+      each_message(id, tensor.layout.places, tensor.read_at,
+                   [](StepSeconds& seconds, double message) { seconds.communication += message; });
     }
   }
 

@@ -107,6 +107,7 @@ PathPattern::PathPattern(std::string_view what, std::string key, std::string ori
         "matches paths",
         before(origin_), what_);
   }
+  is_text_ = key_.find_first_of("^$\\.*+?()[]{}|") == std::string::npos;
   try {
     expression_ = std::regex(key_, syntax);
   } catch (const std::regex_error& error) {
@@ -118,7 +119,7 @@ PathPattern::PathPattern(std::string_view what, std::string key, std::string ori
 }
 
 bool PathPattern::matches(const std::string& path) const {
-  return path == key_ || std::regex_match(path, expression_);
+  return path == key_ || (!is_text_ && std::regex_match(path, expression_));
 }
 
 std::optional<UnmatchedKey> PathPattern::unmatched(std::span<const std::string> paths) const {

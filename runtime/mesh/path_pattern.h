@@ -42,6 +42,8 @@ class PathPattern {
 
  private:
   std::string what_, key_, origin_;
+  bool is_text_ =
+      false;  // which means itself alone: distributions have such a key for each variable
   std::regex expression_;
 };
 

@@ -104,14 +104,15 @@ void Blueprint::place(const PlaceMap& places) {
   std::ranges::sort(paths);
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   for (const UnmatchedKey& key : places.unmatched(paths)) add(key.message);
-  if (const auto& staged = spread.staged; staged && staged->chunks > 1) {
+  if (const auto& staged = spread.staged; staged && (staged->chunks > 1 || staged->balanced)) {
     const std::int64_t stages = mesh.size(staged->axis) * staged->chunks;
     if (stages > std::ssize(graph->layers) && mesh.size(staged->axis) > 1) {
       add(fmt::format(
-          "{} chunks at each of the {} coordinates of \"{}\" are {} stages, and the model "
-          "has {} layers",
-          staged->chunks, mesh.size(staged->axis), mesh.name(staged->axis), stages,
-          graph->layers.size()));
+          "{} stage{} at each of the {} coordinates of \"{}\": {} in all, and the model has {} "
+          "layer{}; take fewer ranks of the axis, or fewer chunks",
+          staged->chunks, staged->chunks == 1 ? "" : "s", mesh.size(staged->axis),
+          mesh.name(staged->axis), stages, graph->layers.size(),
+          graph->layers.size() == 1 ? "" : "s"));
     }
   }
   for (const Axis axis : spread.placing) {

@@ -106,13 +106,20 @@ Operand StepGradients::sum_of_two(TensorId id, std::int64_t count, Operand a, Op
 }
 
 void StepGradients::add_contribution(TensorId id, const Layout& raw, Operand gradient) {
-  for (Contribution& known : given(id).contributions) {
-    if (known.layout == raw) {
-      known.at = sum_of_two(id, step_.count(id, raw), arrived(known), gradient);
-      return;
-    }
+  std::vector<Contribution>& all = given(id).contributions;
+  const auto is_alike = [&](const Contribution& known) { return known.layout == raw; };
+  const auto first = std::ranges::find_if(all, is_alike);
+  if (first == all.end()) {
+    all.push_back({raw, gradient});
+    return;
   }
-  given(id).contributions.push_back({raw, gradient});
+  // Several alike have arrived from elsewhere. They came before, in the order of backward.
+  const std::int64_t count = step_.count(id, raw);
+  for (auto next = first + 1; next != all.end(); ++next) {
+    if (is_alike(*next)) first->at = sum_of_two(id, count, arrived(*first), arrived(*next));
+  }
+  first->at = sum_of_two(id, count, arrived(*first), gradient);
+  all.erase(std::remove_if(first + 1, all.end(), is_alike), all.end());
 }
 
 Operand StepGradients::arrived(Contribution& contribution) {
