@@ -110,6 +110,29 @@ TEST_CASE("a value crosses once in its layout, and one gradient comes back") {
   CHECK(messages(plan, 3) == second);
 }
 
+TEST_CASE("a prediction has the messages that there are, and reduces gradients once a step") {
+  const Plan stages =
+      planned(chain, MeshShape({{"stage", 2}, {"data", 1}}, 2),
+              {{"a|b", {{"stage", 0}}}, {"c|last", {{"stage", 1}}}}, {}, 8, "stage");
+  const double message = stages.costs.latency_seconds + 8 * 6 * 4 / stages.costs.bytes_per_second;
+  REQUIRE(stages.seconds.size() == 2);
+  for (const StepSeconds& part : stages.seconds) {
+    CHECK(part.communication == Approx(2 * message));  // b's output, and its gradient
+    CHECK(part.reduction == 0);
+  }
+  CHECK(stages.seconds[0].arithmetic <
+        stages.seconds[1].arithmetic);  // a needs no input's gradient
+
+  const Plan whole = planned(chain, MeshShape({{"stage", 1}, {"data", 2}}, 2), {});
+  const StepSeconds& each = whole.seconds.front();
+  CHECK(each.reduction > 0);
+  for (const std::int64_t micro_batches : {1, 4}) {
+    const PlanReport found = report(whole, 0, {.micro_batches = micro_batches});
+    CHECK(found.seconds.communication ==
+          Approx(static_cast<double>(micro_batches) * each.communication + each.reduction));
+  }
+}
+
 TEST_CASE("variables of several places get the gradients of all, once a batch") {
   const MeshShape mesh = mesh_of({{"tower", 2}, {"data", 1}});
   const Plan plan = planned(towers, mesh, {{"left", {{"tower", 0}}}, {"right", {{"tower", 1}}}});

@@ -1,6 +1,8 @@
 #include "runtime/mesh/layout_map.h"
 
+#include <chrono>
 #include <functional>
+#include <string>
 
 #include "collectives/error.h"
 #include "tests/support/catch.h"
@@ -64,6 +66,20 @@ TEST_CASE("an exact key wins over patterns, wherever it stands") {
   CHECK(layouts.find("d1/kernel")->key == "d1/kernel");
   CHECK(layouts.find("d2/kernel")->key == ".*kernel");
   CHECK(layouts.find("d1/bias")->key == "d1/.*");
+}
+
+TEST_CASE("a thousand keys that are no expressions are found in time") {
+  LayoutMap layouts(mesh);
+  const auto path_of = [](int i) {
+    return "block_" + std::to_string(i) + "/attention/query/kernel";
+  };
+  for (int i = 0; i < 1000; ++i) layouts[path_of(i)] = {"model"};
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 1000; ++i) {
+    REQUIRE(layouts.find(path_of(i))->key == path_of(i));
+    REQUIRE(layouts.find(path_of(i) + "s") == nullptr);
+  }
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));
 }
 
 TEST_CASE("a path that two patterns match is an error, even if their layouts are equal") {

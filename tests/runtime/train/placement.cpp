@@ -89,6 +89,17 @@ SymbolicTensor towers(const SymbolicTensor& input) {
   return Dense({.name = "classes", .units = classes})(Flatten()(both));
 }
 
+// A value that is read at its own stage and at two others.
+SymbolicTensor skips(const SymbolicTensor& input) {
+  const auto layer = [](const std::string& name, const SymbolicTensor& x) {
+    return Dense({.name = name, .units = 12, .activation = Activation::tanh})(x);
+  };
+  const auto first = layer("s0", Flatten()(Rescaling({.scale = 1.0 / 255})(input)));
+  const auto second = Add({.name = "k1"})({first, layer("s1", first)});
+  const auto third = Add({.name = "k2"})({first, layer("s2", second)});
+  return Dense({.name = "out", .units = classes})(third);
+}
+
 const std::vector<Network> networks{
     {"dense",
      {5, 3},
@@ -120,7 +131,17 @@ const std::vector<Network> networks{
      1,
      towers,
      {{"side1", {{"stage", 0}}}, {"side3", {{"stage", 1}}}},
-     {{"side3/conv/kernel", {{}, {}, {}, "model"}}}}};
+     {{"side3/conv/kernel", {{}, {}, {}, "model"}}}},
+    {"skips",
+     {5, 3},
+     ElementType::float32,
+     1,
+     skips,
+     {{"s0|s1", {{"stage", 0}}},
+      {"k1|s2", {{"stage", 1}}},
+      {"k2", {{"stage", 2}}},
+      {"out", {{"stage", 3}}}},
+     {}}};
 
 std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
   return samples_of(network.sample, network.type, network.targets, classes, rows);
