@@ -79,9 +79,9 @@ bytes: the prompt and what follows are text. Of any other the tokens are numbers
 same text on every mesh. The data of the configuration are not needed.
 
 A model whose attention is causal sees each token once: its keys and values are kept, each rank's
-those of its heads. It sees all places for each token once the text is longer than the model's
-input. So does a model that looks at other places in another way, always. A note says which tokens
-take that long.
+those of its heads. `plan --mode predict --rows 1` shows their bytes. The model sees all places for
+each token once the text is longer than its input. So does a model that looks at other places in
+another way, always. A note says which tokens take that long.
 
 Examples:
   meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "A hacker is "
