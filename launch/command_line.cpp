@@ -79,9 +79,9 @@ bytes: the prompt and what follows are text. Of any other the tokens are numbers
 same text on every mesh. The data of the configuration are not needed.
 
 A model whose attention is causal sees each token once: its keys and values are kept, each rank's
-those of its heads. It sees all places for each token once the text is longer than the model's
-input. So does a model that looks at other places in another way, always. A note says which tokens
-take that long.
+those of its heads. `plan --mode predict --rows 1` shows their bytes. The model sees all places for
+each token once the text is longer than its input. So does a model that looks at other places in
+another way, always. A note says which tokens take that long.
 
 Examples:
   meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "A hacker is "
@@ -141,11 +141,12 @@ Examples:
 constexpr const char* test_layer_examples = R"(
 Tests whether what a layer states of itself is true. On one rank its gradients are compared with
 differences of the loss. On every mesh of 1, 2, ... ranks of the job it is spread in every legal
-way, and predictions, loss and gradients are compared with those of one rank. Where there are more
-ways than --layouts, so many are drawn. Letters of its rules that none of them split are told: with
-more layouts, or longer samples, they may be. NAME is a layer as a configuration writes it, or a shared
-library, which --extension names as well. Without --shape the layer is tested on samples of several
-shapes that it takes.
+way, and predictions, loss and gradients are compared with those of one rank. A layer that can be run
+on pieces of sequences, as `generate` runs it, predicts from pieces too, in float32 and in bfloat16,
+and is compared with the whole pass. Where there are more ways than --layouts, so many are drawn.
+Letters of its rules that none of them split are told: with more layouts, or longer samples, they may
+be. NAME is a layer as a configuration writes it, or a shared library, which --extension names as
+well. Without --shape the layer is tested on samples of several shapes that it takes.
 
 Examples:
   mpirun -n 4 meshwork test-layer build/mine.so Swish

@@ -1,5 +1,6 @@
 // meshwork test-layer: whether what a layer states of itself is true. Its gradients are compared with
-// differences of the loss, and its numbers on every mesh of the ranks with those of one rank.
+// differences of the loss, its numbers on every mesh of the ranks with those of one rank, and those in
+// pieces of positions with those of whole sequences.
 #include <fmt/ranges.h>
 #include <unistd.h>
 
@@ -105,6 +106,7 @@ std::string progress_of(const std::string& where, const LayerReport& part) {
   if (where.starts_with("mesh")) {
     text += part.layouts < part.legal ? fmt::format("{} of {} layouts", part.layouts, part.legal)
                                       : fmt::format("all {} layouts", part.layouts);
+    if (part.in_pieces > 0) text += fmt::format(", {} in pieces of positions too", part.in_pieces);
   } else {
     text += fmt::format("{} elements of gradients against differences of the loss", part.slopes);
   }
@@ -113,8 +115,11 @@ std::string progress_of(const std::string& where, const LayerReport& part) {
 }
 
 std::string verdict(const Tested& layer, const LayerReport& report) {
-  const std::string tried =
-      fmt::format("{} layouts and {} elements of gradients", report.layouts, report.slopes);
+  const std::string tried = fmt::format(
+      "{} layouts{} and {} elements of gradients", report.layouts,
+      report.in_pieces == 0 ? ""
+                            : fmt::format(", {} in pieces of positions too,", report.in_pieces),
+      report.slopes);
   if (report.failures.empty()) return fmt::format("{}: ok: {}\n", layer.name, tried);
   std::string text =
       fmt::format("{}: WRONG: {} failure{} in {}\n", layer.name, report.failures.size(),

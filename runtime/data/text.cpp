@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -118,7 +119,8 @@ std::unique_ptr<const Source> open_tokens(const std::string& file) {
 /// The tokens of all files, one after the other, and which of them are used.
 class TextSource::Tokens {
  public:
-  explicit Tokens(const TextOptions& options) : names_(options.files) {
+  explicit Tokens(const TextOptions& options)
+      : names_(options.files), document_end_(options.document_end) {
     if (names_.empty()) fail("text: no files were given");
     constexpr std::int64_t longest = std::int64_t{1} << 40;
     if (options.length < 1 || options.length > longest || options.stride < 0 ||
@@ -144,8 +146,9 @@ class TextSource::Tokens {
              in_one_line(names_[0]), name_of(type()), in_one_line(name),
              name_of(part.field(0).type));
       }
-      ends_.push_back(count += part.rows());
+      ends_.push_back(count += part.rows() + (document_end_ ? 1 : 0));
     }
+    if (document_end_) end_bytes_ = token_bytes(*document_end_);
     const auto place = [&](double part) {
       return static_cast<std::int64_t>(std::floor(part * static_cast<double>(count)));
     };
@@ -168,7 +171,13 @@ class TextSource::Tokens {
     std::array<std::int64_t, 1024> places;  // in a file; fixed, so that nothing is allocated
     for (std::int64_t at = used_.begin + first, end = at + count; at < end;) {
       const std::size_t part = part_of(at);
-      const std::int64_t piece = std::min({end - at, ends_[part] - at, std::ssize(places)});
+      const std::int64_t of_file = parts_[part]->rows() - (at - begin_of(part));
+      if (of_file == 0) {
+        destination = std::ranges::copy(end_bytes_, destination).out;
+        ++at;
+        continue;
+      }
+      const std::int64_t piece = std::min({end - at, of_file, std::ssize(places)});
       std::iota(places.begin(), places.begin() + piece, at - begin_of(part));
       parts_[part]->read(0, std::span(places).first(static_cast<std::size_t>(piece)), {},
                          destination);
@@ -186,6 +195,7 @@ class TextSource::Tokens {
   [[nodiscard]] std::string fingerprint() const {
     std::string text = fmt::format("tokens [{}, {})", used_.begin, used_.end);
     for (const auto& part : parts_) text += "; " + part->fingerprint();
+    if (document_end_) text += fmt::format("; files end with {}", *document_end_);
     return text;
   }
   [[nodiscard]] std::vector<std::filesystem::path> files() const {
@@ -195,6 +205,22 @@ class TextSource::Tokens {
   }
 
  private:
+  /// A token as its type writes it.
+  [[nodiscard]] std::vector<std::byte> token_bytes(std::int64_t token) const {
+    std::vector<std::byte> bytes(static_cast<std::size_t>(element_bytes(type())));
+    with_type(type(), [&](auto number) {
+      using Number = decltype(number);
+      const auto most = static_cast<std::int64_t>(
+          std::min(static_cast<double>(std::numeric_limits<Number>::max()), 9e18));
+      if (token < 0 || token > most) {
+        fail("text: document_end: the tokens of {} are numbers from 0 to {}, found {}",
+             in_one_line(names_[0]), most, token);
+      }
+      number = static_cast<Number>(token);
+      std::memcpy(bytes.data(), &number, sizeof(number));
+    });
+    return bytes;
+  }
   [[nodiscard]] std::size_t part_of(std::int64_t token) const {
     return static_cast<std::size_t>(std::ranges::upper_bound(ends_, token) - ends_.begin());
   }
@@ -204,7 +230,9 @@ class TextSource::Tokens {
 
   std::vector<std::string> names_;
   std::vector<std::unique_ptr<const Source>> parts_;  // by file
-  std::vector<std::int64_t> ends_;                    // of each file's tokens
+  std::vector<std::int64_t> ends_;                    // of each file's tokens, and its own behind
+  std::optional<std::int64_t> document_end_;
+  std::vector<std::byte> end_bytes_;  // that token
   Range used_;
 };
 
@@ -257,6 +285,7 @@ struct WrittenText {
   std::int64_t length = 0;
   std::optional<std::int64_t> stride;
   double from = 0, to = 1;
+  std::optional<std::int64_t> document_end;
 };
 
 template <class Visitor>
@@ -267,6 +296,8 @@ void describe(WrittenText& options, Visitor& option) {
   option("stride", options.stride, positive, "tokens from window to window; none: length");
   option("from", options.from, at_least(0).below(1), "where in the text to begin, as a part of 1");
   option("to", options.to, positive.up_to(1), "where to end, as a part of 1");
+  option("document_end", options.document_end, at_least(0),
+         "token behind each file, which ends a document; none: files are one text");
 }
 
 std::shared_ptr<const Source> open_text(const ConfigNode& node, const WrittenText& options,
@@ -286,6 +317,7 @@ std::shared_ptr<const Source> open_text(const ConfigNode& node, const WrittenTex
                   .stride = options.stride.value_or(0),
                   .from = options.from,
                   .to = options.to,
+                  .document_end = options.document_end,
                   .feature = context.inputs[0],
                   .target = "targets"});
 }

@@ -3,7 +3,8 @@
 // Tokens come from files. An npy file and a dataset of HDF5 ("FILE:/DATASET") hold token numbers,
 // as a tokenizer made them: integers along one dimension. Of every other file each byte is a token,
 // from 0 to 255, after unpacking if it is gzipped. Several files are one text, in the order in
-// which they are listed.
+// which they are listed. With `document_end` each file is a document of it: that token stands behind
+// its last one, as if the file had it.
 //
 // Sample w is window w. Its feature is `length` tokens, its target the token behind each of them:
 //
@@ -27,6 +28,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,14 +42,15 @@ struct TextOptions {
   std::int64_t length = 64;
   std::int64_t stride = 0;  // 0: `length`
   double from = 0, to = 1;
+  std::optional<std::int64_t> document_end = {};  // the token behind each file; none: there is none
   std::string feature = "tokens", target = "next tokens";
 };
 
 class TextSource final : public Source {
  public:
   /// Opens the files. Throws `Error`: a file that is missing or damaged, an array that is not of
-  /// integers along one dimension, files whose tokens have different types, a text too short for a
-  /// window, options out of range.
+  /// integers along one dimension, files whose tokens have different types, which do not have
+  /// `document_end`, a text too short for a window, options out of range.
   explicit TextSource(const TextOptions& options);
   ~TextSource() override;
 

@@ -11,6 +11,7 @@
 
 #include "runtime/config/text_table.h"
 #include "runtime/device/narrowing.h"
+#include "runtime/graph/sequences.h"
 
 namespace meshwork {
 namespace {
@@ -71,6 +72,21 @@ std::string coordinates_text(const MeshShape& mesh, std::int64_t rank) {
                         mesh.coordinate(rank, axis));
   }
   return text;
+}
+
+// What steps on pieces keep, if there can be such: those on one position as well as any other.
+std::int64_t kept_bytes(LoweringRequest request, std::int64_t rank) {
+  const Sequences sequences = sequences_of(*request.plan);
+  if (!sequences.obstacle.empty()) return 0;
+  std::int64_t kept = 0;
+  request.piece = Piece{&sequences, 1};
+  request.kept = [&](const std::string&, std::int64_t bytes) -> void* {
+    kept += bytes;
+    return nullptr;
+  };
+  ProgramBuilder builder;
+  (void)lower(request, builder, *plan_collectives(request.plan->mesh, rank));
+  return kept;
 }
 
 // Of the stages of the plan: each takes what the ranks at its coordinate take that need longest.
@@ -228,6 +244,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   }
   report.arena_bytes = arena.bytes;
   report.arena_bytes_if_unshared = arena.bytes_if_unshared;
+  if (mode == Mode::predict) report.kept_bytes = kept_bytes(request, rank);
   return report;
 }
 
@@ -323,6 +340,11 @@ std::string to_text(const PlanReport& report, std::size_t width) {
       report.mesh.rank_count() == 1
           ? ""
           : "  parameters and slots count once a rank; ranks of one node share one copy\n");
+  if (report.kept_bytes > 0) {
+    text +=
+        fmt::format("  generation keeps keys and values: {} for {} sequence{}, on top\n",
+                    readable_bytes(report.kept_bytes), report.rows, report.rows == 1 ? "" : "s");
+  }
   if (const auto& other = report.without_limit) {
     text += fmt::format(
         "  the fastest plan takes {}, above the limit of {}: this one is predicted to take {:.3g} "
@@ -392,7 +414,7 @@ std::string to_json(const PlanReport& report) {
       "  \"memory\": {{\"parameters\": {}, \"narrow_copies\": {}, \"gradients\": {}, \"slots\": "
       "{}, \"batch\": {}, "
       "\"batches_ahead\": {}, \"arena\": {}, \"arena_unshared\": {}, \"peak\": {}, "
-      "\"without_limit\": {}}}\n}}\n",
+      "\"kept_in_generation\": {}, \"without_limit\": {}}}\n}}\n",
       axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
       json_text(name_of(report.precision)), json_text(report.device.kind),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
@@ -400,7 +422,8 @@ std::string to_json(const PlanReport& report) {
       report.seconds.communication, report.seconds.arithmetic, report.costs.latency_seconds,
       report.costs.bytes_per_second, pipeline, report.parameter_bytes, report.narrow_copy_bytes,
       report.gradient_bytes, report.slot_bytes, report.batch_bytes, report.ahead_bytes,
-      report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes(), without_limit);
+      report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes(), report.kept_bytes,
+      without_limit);
 }
 
 }  // namespace meshwork

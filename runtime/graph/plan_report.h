@@ -67,6 +67,9 @@ struct PlanReport {
   std::int64_t batch_bytes = 0;
   std::int64_t arena_bytes = 0;
   std::int64_t arena_bytes_if_unshared = 0;
+  /// Of Mode::predict: keys, values and what else steps on pieces of sequences keep (sequences.h), of
+  /// whatever length. Not in the peak, which is that of whole sequences.
+  std::int64_t kept_bytes = 0;
   std::vector<ReportedTensor> fed;  // inputs and targets, with the bytes of what is read
   std::optional<PlanWithoutLimit> without_limit;
   std::vector<CutChoice> cut;  // where the planner did not weigh everything

@@ -17,7 +17,9 @@
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
 #include "runtime/graph/plan_report.h"
+#include "runtime/graph/sequences.h"
 #include "runtime/train/blueprint.h"
+#include "runtime/train/layer_pieces.h"
 #include "runtime/train/optimizers/sgd.h"
 
 namespace meshwork {
@@ -31,6 +33,9 @@ constexpr double least_gradient = 1e-2;
 // fewer values of relu pass its kink. A gradient that is wrong agrees with none.
 constexpr float first_step = 5e-4f;
 constexpr float other_steps[] = {4e-3f, 1e-4f, 2e-5f};
+// Of predictions from pieces in bfloat16, relative to the larger of 1 and the largest. Sums in another
+// order cross rounding boundaries, which are 2^-8 of a factor apart.
+constexpr double narrow_tolerance = 1e-2;
 // Elements of a variable whose slopes are taken.
 constexpr std::size_t most_slopes = 512;
 
@@ -69,7 +74,7 @@ CompileOptions training_of(const LayerCase& subject) {
 // What `varied` asks for.
 void vary(Model& model, const LayerSamples& samples) {
   // Parameters are made for a plan: for that of the step, they need not be made again.
-  (void)model.plan(samples.source(), checked_rows);
+  (void)model.plan(samples.source(), checked_rows, Mode::predict);
   unsigned seed = 41;
   for (const Variable& variable : model.graph().variables) {
     if (!variable.options.trainable) continue;
@@ -89,10 +94,14 @@ Model model_of(const LayerCase& subject, Distribution distribution, const LayerS
   return model;
 }
 
-LayerOutcome outcome_of(const LayerCase& subject, Model& model, const LayerSamples& samples) {
+LayerOutcome outcome_of(const LayerCase& subject, Model& model, const LayerSamples& samples,
+                        const InPieces& pieces = {}) {
   const std::shared_ptr<const Source> source = samples.source();
   LayerOutcome outcome;
   outcome.predicted = model.predict(source, {.batch_size = checked_rows, .prefetch = false});
+  if (pieces.length > 0) {
+    outcome.in_pieces = predict_in_pieces(model, pieces, samples.batch()).front();
+  }
   if (!subject.metrics.empty()) {
     outcome.evaluated = model.evaluate(source, {.batch_size = checked_rows, .prefetch = false});
   }
@@ -131,6 +140,53 @@ std::string difference(std::span<const float> found, std::span<const float> expe
   if (most == 0) return "";
   return fmt::format("element {} of {} is {}, {} {}, {:.3g} times the tolerance of {:.1e}", worst,
                      expected.size(), found[worst], expecting, expected[worst], most, bound);
+}
+
+// Of a model on this rank alone, by output. None: it takes no pieces.
+struct BothWays {
+  std::vector<std::vector<float>> whole, in_pieces;
+};
+
+Blueprint blueprint_alone(const LayerCase& subject, std::shared_ptr<const Graph> graph,
+                          const MeshShape& mesh) {
+  Blueprint blueprint(std::move(graph), LayoutMap(mesh), std::nullopt, UnmatchedLayouts::error,
+                      subject.options);
+  blueprint.draw(std::nullopt, checked_rows);
+  return blueprint;
+}
+
+BothWays both_ways(const LayerCase& subject, std::shared_ptr<const Graph> graph,
+                   const LayerSamples& samples) {
+  DeviceMesh self = alone();
+  Blueprint blueprint = blueprint_alone(subject, std::move(graph), self.shape());
+  const InPieces pieces = in_pieces(blueprint.planned->plan);
+  if (pieces.length == 0) return {};
+  Model model(std::move(blueprint), self);
+  if (subject.varied) vary(model, samples);
+  return {model.predict_step(samples.batch()), predict_in_pieces(model, pieces, samples.batch())};
+}
+
+// A sentence about the first operation that gives other numbers in pieces; "" if none does so by
+// itself. All that has positions is an output then, so none is joined to another.
+std::string first_to_differ(const LayerCase& subject, const LayerSamples& samples,
+                            double tolerance) {
+  auto graph = std::make_shared<Graph>(*graph_of(subject));
+  DeviceMesh self = alone();
+  const Blueprint blueprint = blueprint_alone(subject, graph, self.shape());
+  const Sequences sequences = sequences_of(blueprint.planned->plan);
+  std::vector<std::string> paths;
+  graph->outputs.clear();
+  for (const GraphOperation& operation : graph->operations) {
+    if (sequences.dimensions[operation.output] < 0) continue;
+    graph->outputs.push_back(operation.output);
+    paths.push_back(operation.path);
+  }
+  const auto [whole, in_pieces] = both_ways(subject, graph, samples);
+  for (std::size_t i = 0; i < in_pieces.size(); ++i) {
+    const std::string wrong = difference(in_pieces[i], whole[i], tolerance, 1, "at once");
+    if (!wrong.empty()) return fmt::format("{} gives other numbers: {}", paths[i], wrong);
+  }
+  return "";
 }
 
 std::string difference(const Logs& found, const Logs& expected, double tolerance) {
@@ -306,7 +362,7 @@ std::string to_list(const std::vector<std::string>& entries) {
 // The report of rank 0, on all ranks.
 LayerReport broadcast(const Communicator& ranks, const LayerReport& report) {
   std::string text;
-  for (const std::int64_t count : {report.layouts, report.legal, report.slopes}) {
+  for (const std::int64_t count : {report.layouts, report.legal, report.in_pieces, report.slopes}) {
     append_entry(text, std::to_string(count));
   }
   append_entry(text, to_list(report.failures));
@@ -314,12 +370,13 @@ LayerReport broadcast(const Communicator& ranks, const LayerReport& report) {
   append_entry(text, to_list({report.letters.begin(), report.letters.end()}));
   append_entry(text, to_list({report.split.begin(), report.split.end()}));
   const std::vector<std::string> parts = entries_of(broadcast_text(ranks, text));
-  const std::vector<std::string> letters = entries_of(parts[5]), split = entries_of(parts[6]);
+  const std::vector<std::string> letters = entries_of(parts[6]), split = entries_of(parts[7]);
   return {.layouts = std::stoll(parts[0]),
           .legal = std::stoll(parts[1]),
-          .slopes = std::stoll(parts[2]),
-          .failures = entries_of(parts[3]),
-          .causes = entries_of(parts[4]),
+          .in_pieces = std::stoll(parts[2]),
+          .slopes = std::stoll(parts[3]),
+          .failures = entries_of(parts[4]),
+          .causes = entries_of(parts[5]),
           .letters = {letters.begin(), letters.end()},
           .split = {split.begin(), split.end()}};
 }
@@ -380,6 +437,9 @@ std::string differences(const LayerOutcome& found, const LayerOutcome& expected,
     note(what, difference(ours, theirs, spread_tolerance, 1, "expected"));
   };
   compare("the prediction", found.predicted, expected.predicted);
+  if (!found.in_pieces.empty()) {
+    compare("the prediction in pieces of positions", found.in_pieces, expected.predicted);
+  }
   note("the evaluation", difference(found.evaluated, expected.evaluated, spread_tolerance));
   note("the loss of training", difference(found.trained, expected.trained, spread_tolerance));
   for (std::size_t v = 0; v < variables.size(); ++v) {
@@ -453,6 +513,7 @@ std::vector<std::vector<MeshAxis>> meshes_of(std::int64_t ranks) {
 void LayerReport::add(const LayerReport& more) {
   layouts += more.layouts;
   legal += more.legal;
+  in_pieces += more.in_pieces;
   slopes += more.slopes;
   for (const std::string& failure : more.failures) {
     if (std::ranges::find(failures, failure) == failures.end()) failures.push_back(failure);
@@ -504,13 +565,18 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
   std::shared_ptr<const Graph> graph;
   LayerSamples samples;
   LayerOutcome one;
-  if (const std::string problem = problem_of(subject.name + " on one rank",
-                                             [&] {
-                                               graph = graph_of(subject);
-                                               samples = samples_of(subject);
-                                               DeviceMesh self = alone();
-                                               one = outcome_of(subject, DataParallel(self));
-                                             });
+  InPieces pieces;
+  const auto on_one_rank = [&] {
+    graph = graph_of(subject);
+    samples = samples_of(subject);
+    DeviceMesh self = alone();
+    one = outcome_of(subject, DataParallel(self));
+    report.add(check_pieces(subject));
+    // What is wrong on one rank would be so in every layout.
+    if (!report.failures.empty()) return;
+    pieces = in_pieces(blueprint_alone(subject, graph, self.shape()).planned->plan);
+  };
+  if (const std::string problem = problem_of(subject.name + " on one rank", on_one_rank);
       !problem.empty()) {
     report.failures.push_back(problem);
     return report;
@@ -557,7 +623,7 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
       failure = problem_of(place, [&] {
         Model model(std::move(*blueprint), mesh);
         if (subject.varied) vary(model, samples);
-        found = outcome_of(subject, model, samples);
+        found = outcome_of(subject, model, samples, pieces);
       });
     }
     if (failure.empty()) {
@@ -569,12 +635,37 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
     all.push_back(std::move(tried));
   }
   report.layouts = static_cast<std::int64_t>(all.size());
+  if (pieces.length > 0) report.in_pieces = report.layouts;
   std::ranges::stable_sort(failures, {}, [](const auto& failure) { return failure.first; });
   for (auto& [count, failure] : failures) report.failures.push_back(std::move(failure));
-  if (!report.failures.empty()) {
+  if (!failures.empty()) {
     for (const std::string& cause : causes_of(all)) {
       report.causes.push_back(fmt::format("{}: {}", where, cause));
     }
+  }
+  return report;
+}
+
+LayerReport check_pieces(const LayerCase& subject) {
+  LayerReport report;
+  const LayerSamples samples = samples_of(subject);
+  LayerCase precise = subject;
+  for (const auto& [precision, tolerance] :
+       {std::pair(Precision::float32, spread_tolerance), {Precision::bfloat16, narrow_tolerance}}) {
+    precise.options.precision = precision;
+    const auto [whole, in_pieces] = both_ways(precise, graph_of(precise), samples);
+    if (in_pieces.empty()) break;
+    std::string wrong = difference(in_pieces.front(), whole.front(), tolerance, 1, "at once");
+    if (wrong.empty()) continue;
+    wrong = "the model gives other numbers: " + wrong;
+    if (const std::string first = first_to_differ(precise, samples, tolerance); !first.empty()) {
+      wrong = first;
+    }
+    report.failures.push_back(
+        fmt::format("{} on one rank, in pieces of positions, in {}: {}; an operation that tells "
+                    "positions apart asks Lowering::positions, or takes no pieces (takes_pieces)",
+                    subject.name, name_of(precision), wrong));
+    break;
   }
   return report;
 }

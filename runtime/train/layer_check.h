@@ -8,7 +8,9 @@
 // Where there are more layouts of a case than are wanted, they are drawn: in every round each path
 // goes through all layouts of its own, in an order that a fixed seed gives.
 //
-// That one rank is right follows from differences of the loss (check_gradients).
+// That one rank is right follows from differences of the loss (check_gradients). A model that can be
+// run on pieces of sequences (graph/sequences.h) predicts from pieces too, on one rank and in every
+// layout, and is compared with the whole pass (check_pieces).
 //
 // Tolerance: sums of at most a few hundred float32 products in another order differ by less than
 // 1e-5 of the largest element. So samples and variables of a case are small, and their lengths are
@@ -84,6 +86,7 @@ struct LayerSamples {
 /// What a run of a case gives.
 struct LayerOutcome {
   std::vector<float> predicted;
+  std::vector<float> in_pieces = {};  // predicted from pieces; none: that was not asked for
   Logs evaluated, trained;
   std::vector<std::vector<float>> variables;  // after one step
 };
@@ -105,9 +108,10 @@ struct LayerOutcome {
 [[nodiscard]] std::vector<std::vector<MeshAxis>> meshes_of(std::int64_t ranks);
 
 struct LayerReport {
-  std::int64_t layouts = 0;  // that were tried, over all cases and meshes
-  std::int64_t legal = 0;    // that there are
-  std::int64_t slopes = 0;   // elements of gradients that were compared with differences
+  std::int64_t layouts = 0;    // that were tried, over all cases and meshes
+  std::int64_t legal = 0;      // that there are
+  std::int64_t in_pieces = 0;  // layouts in which pieces of positions were compared too
+  std::int64_t slopes = 0;     // elements of gradients that were compared with differences
   /// A sentence each, those with the fewest layouts first within a case and mesh.
   std::vector<std::string> failures;
   /// Which letters of which rules failing layouts split, where no layout that passes does.
@@ -121,11 +125,16 @@ struct LayerReport {
   void add(const LayerReport& more);
 };
 
-/// Runs `limit` layouts of `subject` on `mesh`. A layout that cannot be planned or run on any rank is
+/// Checks pieces, and runs `limit` layouts of `subject` on `mesh`. A layout that cannot be planned or run on any rank is
 /// a failure as well. Collective over the mesh; the same report on all ranks. A rank that fails where
 /// others wait for it ends the job (exchange.h), and its message names the layout.
 [[nodiscard]] LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh,
                                         std::size_t limit, unsigned seed);
+
+/// Compares predictions from pieces of positions with those of whole sequences, on this rank alone, in
+/// float32 and in bfloat16. A failure names the first operation whose output differs. Nothing where
+/// the operations say that they take no pieces. Not collective.
+[[nodiscard]] LayerReport check_pieces(const LayerCase& subject);
 
 /// Compares gradients of one step on this rank alone with differences of the loss: of evaluation, or
 /// of training where that has another loss (dropout, statistics of a batch). The tolerance is 1 % of

@@ -1,5 +1,5 @@
-// Where documents begin. A place looks for the end of the document before: no further than its own
-// goes.
+// Where documents begin, by rows: the first place of a row looks for the end of the document before,
+// and places behind it only at the number before theirs.
 #pragma once
 
 #include "runtime/device/body_forms.h"
@@ -14,18 +14,25 @@ struct DocumentStart {
   float* y;
   std::int64_t places, all, first;
   std::int32_t end;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int32_t* const row = x + i / places * all;
-    std::int64_t begin = first + i % places + (scalars == nullptr ? 0 : scalars->position);
-    while (begin > 0 && row[begin - 1] != end) --begin;
-    y[i] = static_cast<float>(begin);
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t row) const {
+    const std::int64_t from = first + (scalars == nullptr ? 0 : scalars->position);
+    const std::int32_t* const numbers = x + row * all;
+    float* const starts = y + row * places;
+    std::int64_t start = from;
+    while (start > 0 && numbers[start - 1] != end) --start;
+    starts[0] = static_cast<float>(start);
+    for (std::int64_t place = 1; place < places; ++place) {
+      if (numbers[from + place - 1] == end) start = from + place;
+      starts[place] = static_cast<float>(start);
+    }
   }
 };
 
 template <class Loops>
 void add_documents(auto& kernels) {
   kernels.template add<DocumentStartSpec>([](const DocumentStartSpec& spec, const auto& context) {
-    return Loops::elements(context, spec.rows * spec.places, 8, [=](void* const* operands) {
+    const std::int64_t rows = spec.places > 0 ? spec.rows : 0;
+    return Loops::elements(context, rows, 4 * (spec.all + spec.places), [=](void* const* operands) {
       return DocumentStart{at<const std::int32_t>(operands, 0),
                            spec.of_piece ? at<const StepScalars>(operands, 1) : nullptr,
                            at(operands, spec.of_piece ? 2 : 1),

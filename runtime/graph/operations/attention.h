@@ -54,7 +54,7 @@ class AttentionOperation final : public Operation {
 
   std::string kind() const override { return "attention"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
-    check_input_count(inputs, static_cast<std::size_t>(bounds()) + (options_.bounded ? 1 : 0));
+    check_input_count(inputs, static_cast<std::size_t>(operands().behind_values()));
     const Shape &q = inputs[0], &k = inputs[1], &v = inputs[2];
     if (q.size() != 4 || k.size() != 4 || v.size() != 4 || q[3] != k[3] || k[1] != v[1] ||
         k[2] != v[2]) {
@@ -146,7 +146,11 @@ class AttentionOperation final : public Operation {
   }
 
  private:
-  [[nodiscard]] int bounds() const { return options_.masked ? 4 : 3; }
+  // Inputs stand as the kernel's operands do.
+  [[nodiscard]] AttentionShape operands() const {
+    return {.masked = options_.masked, .bounded = options_.bounded};
+  }
+  [[nodiscard]] int bounds() const { return operands().bounds(); }
   static std::int64_t shared(std::span<const Shape> inputs) { return inputs[0][2] / inputs[1][2]; }
 
   AttentionShape shape(const Lowering& lowering) const {

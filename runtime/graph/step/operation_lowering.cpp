@@ -419,6 +419,9 @@ class OperationLowering final : public Lowering {
 
   // For outputs and gradients, which can be looked at after a step that went wrong.
   Operand scratch_floats(std::int64_t count, std::string label) {
+    if (step_.micro_batches.size() > 1) {
+      label += fmt::format(" of micro-batch {}", step_.micro_batch + 1);
+    }
     const Buffer buffer = step_.builder.scratch(count * float32_bytes, std::move(label));
     step_.builder.observe(buffer);
     return buffer;

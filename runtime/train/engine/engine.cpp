@@ -139,9 +139,12 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     if (type == ElementType::float32) {
       const GraphTensor& tensor = graph.tensors[id];
       const char* role = tensor.role == TensorRole::target ? "the targets" : "an input";
-      fed_floats_.push_back({part, tensor.path.empty() ? role : tensor.path,
-                             static_cast<std::int64_t>(part) % tables, block.front(),
-                             rows == 0 ? 0 : count / rows});
+      std::string name = tensor.path.empty() ? role : tensor.path;
+      if (std::ssize(parts_) > tables) {
+        name += fmt::format(" of micro-batch {}", static_cast<std::int64_t>(part) / tables + 1);
+      }
+      fed_floats_.push_back({part, std::move(name), static_cast<std::int64_t>(part) % tables,
+                             block.front(), rows == 0 ? 0 : count / rows});
     }
   }
   if (request.gathers) {

@@ -152,20 +152,34 @@ void generate_tokens(const TokenModel& of, const TokenPredictor& predictor,
   }
 }
 
+TokenPredictor token_predictor(PredictWhole whole, PredictPiece piece) {
+  const auto of = [](std::span<const float> tokens) {
+    return BatchView{.rows = 1, .inputs = {tokens}, .targets = {}};
+  };
+  TokenPredictor predictor{.whole = [of, whole = std::move(whole)](std::span<const float> tokens) {
+    return std::move(whole(of(tokens)).front());
+  }};
+  if (piece) {
+    predictor.piece = [of, piece = std::move(piece)](std::span<const float> tokens,
+                                                     std::int64_t first) {
+      return std::move(piece(of(tokens), first).front());
+    };
+  }
+  return predictor;
+}
+
 void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
                      const GenerationOptions& options,
                      const std::function<void(std::int32_t token)>& receive) {
   const TokenModel of = token_model_of(model.graph());
-  TokenPredictor predictor{.whole = [&](std::span<const float> tokens) {
-    return std::move(model.predict_step({.rows = 1, .inputs = {tokens}, .targets = {}}).front());
-  }};
+  PredictPiece piece;
   if (options.in_pieces && model.obstacle_to_pieces().empty()) {
-    predictor.piece = [&](std::span<const float> tokens, std::int64_t first) {
-      return std::move(
-          model.predict_piece({.rows = 1, .inputs = {tokens}, .targets = {}}, first).front());
+    piece = [&](const BatchView& batch, std::int64_t place) {
+      return model.predict_piece(batch, place);
     };
   }
-  generate_tokens(of, predictor, std::move(prompt), options, receive);
+  const PredictWhole whole = [&](const BatchView& batch) { return model.predict_step(batch); };
+  generate_tokens(of, token_predictor(whole, piece), std::move(prompt), options, receive);
 }
 
 std::string slow_tokens(Model& model, std::int64_t prompt, const GenerationOptions& options) {

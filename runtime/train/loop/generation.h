@@ -68,6 +68,14 @@ struct TokenPredictor {
   std::function<std::vector<float>(std::span<const float> tokens, std::int64_t first)> piece = {};
 };
 
+/// The outputs of a model for a batch of a row, and at the places from one on (Model::predict_step,
+/// Model::predict_piece, or the same inside of a call).
+using PredictWhole = std::function<std::vector<std::vector<float>>(const BatchView& batch)>;
+using PredictPiece =
+    std::function<std::vector<std::vector<float>>(const BatchView& piece, std::int64_t place)>;
+/// `piece` is null where there is an obstacle.
+[[nodiscard]] TokenPredictor token_predictor(PredictWhole whole, PredictPiece piece);
+
 /// Hands the tokens that follow `prompt` to `receive`, one by one. A token takes a prediction.
 /// Throws `Error` as `check_prompt` does, for options out of range, and where the first scores
 /// depend on what stands behind the prompt; `ScoresNotFinite` for scores that are NaN or infinite.

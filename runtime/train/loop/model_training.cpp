@@ -196,16 +196,14 @@ std::string ModelTraining::generated_text(const std::string& prompt,
   std::string text;
   const std::vector<std::int32_t> tokens = tokens_of_text(prompt, of);
   for (const std::int32_t token : tokens) text += shown.add(token);
-  TokenPredictor predictor{.whole = [&](std::span<const float> seen) {
-    return std::move(predict_step(*model_, {.rows = 1, .inputs = {seen}, .targets = {}}).front());
-  }};
+  PredictPiece piece;
   if (obstacle_to_pieces(*model_).empty()) {
-    predictor.piece = [&](std::span<const float> seen, std::int64_t first) {
-      return std::move(
-          predict_piece(*model_, {.rows = 1, .inputs = {seen}, .targets = {}}, first).front());
+    piece = [&](const BatchView& batch, std::int64_t place) {
+      return predict_piece(*model_, batch, place);
     };
   }
-  generate_tokens(of, predictor, tokens, seeded,
+  const PredictWhole whole = [&](const BatchView& batch) { return predict_step(*model_, batch); };
+  generate_tokens(of, token_predictor(whole, piece), tokens, seeded,
                   [&](std::int32_t token) { text += shown.add(token); });
   return text + shown.end();
 }

@@ -138,6 +138,44 @@ TEST_CASE("several files are one text") {
   CHECK(source.files() == std::vector<std::filesystem::path>(files.begin(), files.end()));
 }
 
+TEST_CASE("each file is a document, and the token that ends it stands behind it") {
+  const Folder folder("text");
+  const std::string text = letters(500);
+  write_file(folder / "a", text.substr(0, 3));
+  write_file(folder / "b", "");
+  write_gzip(folder / "c", text.substr(3, 200));
+  write_file(folder / "d", text.substr(203));
+  TextOptions options{.files = {folder / "a", folder / "b", folder / "c", folder / "d"},
+                      .length = 10,
+                      .document_end = 7};
+  const std::string documents =
+      text.substr(0, 3) + "\7" + "\7" + text.substr(3, 200) + "\7" + text.substr(203) + "\7";
+  check_windows(options, bytes_of(documents));
+  options.stride = 1;
+  check_windows(options, bytes_of(documents));
+  const TextSource source(options);
+  CHECK(source.locate(0, 3) == folder / "a: token 3: sample 3");
+  CHECK(source.locate(0, 5) == folder / "c: token 0: sample 5");
+  options.document_end = 8;
+  CHECK(source.fingerprint() != TextSource(options).fingerprint());
+  options.document_end = std::nullopt;
+  CHECK(source.fingerprint() != TextSource(options).fingerprint());
+  CHECK(source.rows() == TextSource(options).rows() + 4);
+}
+
+TEST_CASE("the token that ends a document is one of the tokens' type") {
+  const Folder folder("text");
+  std::vector<std::int32_t> numbers(20, 3);
+  write_file(folder / "a.npy", npy_bytes(npy_header("<i4", "(20,)"), elements_of(numbers)));
+  write_file(folder / "a", "12345");
+  numbers.push_back(50256);
+  check_windows({.files = {folder / "a.npy"}, .length = 20, .document_end = 50256}, numbers);
+  CHECK(error_of({.files = {folder / "a"}, .length = 2, .document_end = 256}) ==
+        "text: document_end: the tokens of text/a are numbers from 0 to 255, found 256");
+  CHECK_THAT(error_of({.files = {folder / "a.npy"}, .length = 2, .document_end = -1}),
+             Catch::Contains("from 0 to 2147483647, found -1"));
+}
+
 TEST_CASE("parts of a text that meet share no token and leave none out") {
   const Folder folder("text");
   const std::string text = letters(101);

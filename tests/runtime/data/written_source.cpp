@@ -181,6 +181,12 @@ TEST_CASE("windows of a text are the feature and the targets of a model with one
   CHECK(part->rows() == 2);
   CHECK(test::read_block<std::uint8_t>(*part, 1, {1}, {{0, 3}}) ==
         std::vector<std::uint8_t>{'n', 'o', 'p'});
+  const auto documents = source(
+      "{kind: text, file: [from_config/a, from_config/b], length: 3, stride: 8, document_end: 0}");
+  CHECK(test::read_block<std::uint8_t>(*documents, 0, {1}, {{0, 3}}) ==
+        std::vector<std::uint8_t>{'i', 'j', 0});
+  CHECK_THROWS_WITH(source("{kind: text, file: from_config/a, length: 3, document_end: -1}"),
+                    Catch::Contains("document_end: expected an integer of at least 0"));
   CHECK_THROWS_WITH(source("{kind: text, file: from_config/a, length: 10}"),
                     Catch::Contains("test.yaml:1:1: from_config/a: 10 tokens"));
   CHECK_THROWS_WITH(source("{kind: text, file: [], length: 3}"),

@@ -24,6 +24,25 @@ TEST_CASE("a document begins behind the number that ends the one before") {
   run(DocumentStartSpec{.rows = 0, .places = 7, .all = 7, .end = 9}, x, y);
 }
 
+TEST_CASE("a rank without places has no numbers either") {
+  Array<std::int32_t> x(0);
+  Array<> y(0);
+  run(DocumentStartSpec{.rows = 2, .places = 0, .all = 0, .first = 4, .end = 9}, x, y);
+}
+
+// If each place looked back to where its document begins, this would be 5 * 10^11 comparisons.
+TEST_CASE("the document of a million places takes as many steps") {
+  constexpr std::int64_t places = 1'000'000;
+  std::vector<std::int32_t> long_one(places, 1);
+  long_one[places - 2] = 9;
+  Array<std::int32_t> x(long_one);
+  Array<> y(places);
+  run(DocumentStartSpec{.rows = 1, .places = places, .all = places, .end = 9}, x, y);
+  std::vector<float> expected(places, 0);
+  expected.back() = places - 1;
+  CHECK(y.values() == expected);
+}
+
 TEST_CASE("some places begin documents where these begin among all") {
   Array<std::int32_t> x(numbers);
   for (const std::int64_t position : {-1, 0, 1, 2}) {

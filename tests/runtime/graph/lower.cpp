@@ -17,6 +17,7 @@
 #include "layers/add.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
+#include "layers/multi_head_attention.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
 #include "runtime/graph/layer.h"
@@ -293,15 +294,19 @@ std::string to_string(const Counts& counts) {
 
 namespace {
 
-// A device that adds up the workspaces of the kernels that it compiles, as arenas count them. One
-// that was joined with the next, and is gone, is not in the arena.
+// A device that adds up what is allocated, and the workspaces of the kernels that it compiles, as
+// arenas count them. One that was joined with the next, and is gone, is not in the arena.
 class WatchedDevice final : public Device {
  public:
   explicit WatchedDevice(Device& inner) : Device(inner.traits()), inner_(inner) {}
   std::int64_t workspaces = 0;
+  std::int64_t allocated = 0;
 
   std::string description() const override { return inner_.description(); }
-  Memory allocate(std::int64_t bytes) override { return inner_.allocate(bytes); }
+  Memory allocate(std::int64_t bytes) override {
+    allocated += bytes;
+    return inner_.allocate(bytes);
+  }
   void copy_in(void* to, const void* from, std::int64_t bytes) override {
     inner_.copy_in(to, from, bytes);
   }
@@ -390,6 +395,42 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
         CHECK(report.parameter_bytes == trainable);
         CHECK(report.gradient_bytes == (mode == Mode::train ? trainable : 0));
         CHECK(report.slot_bytes == (mode == Mode::train ? 2 * trainable : 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("the memory that generation keeps is what was planned") {
+  const Communicator world = Communicator::world();
+  const std::unique_ptr<Device> inner = make_device({});
+  WatchedDevice device(*inner);
+  const std::unique_ptr<Transport> transport = make_transport("auto", world, &device.queues());
+  const Trained training{
+      .sample = {7, 4},
+      .build =
+          [](const SymbolicTensor& x) {
+            return MultiHeadAttention(
+                {.name = "attention", .num_heads = 3, .key_dim = 2, .use_causal_mask = true})(x);
+          },
+      .loss = MeanSquaredError()};
+  const LayoutEntries heads{
+      {"attention/(query|key|value)/kernel", {unsharded, "model", unsharded}}};
+  for (const MeshShape& shape : {MeshShape({{"data", 1}, {"model", world.size()}}, world.size()),
+                                 MeshShape({{"data", world.size()}, {"model", 1}}, world.size())}) {
+    DeviceMesh mesh(shape.axes());
+    const Plan plan = plan_of(training, mesh.shape(), heads, "data", 5);
+    Engine engine(mesh, device, *transport, plan, 1, training.optimizer.update_rule());
+    for (const std::int64_t rows : {5, 1}) {
+      for (const std::int64_t positions : {1, 3}) {
+        INFO(meshwork::to_string(shape) << ", " << rows << " rows, " << positions << " positions");
+        const Engine::StepKey key{.mode = Mode::predict, .rows = rows, .positions = positions};
+        (void)engine.step(key);  // for which the arena grows
+        engine.forget_steps();
+        device.allocated = 0;
+        std::int64_t fed = 0;
+        for (const FedPart& part : engine.step(key).fed_parts()) fed += 4 * size_of(part.block);
+        const PlanReport report = report_plan(plan, Mode::predict, rows, mesh.rank(), {}, {});
+        CHECK(report.kept_bytes == device.allocated - fed);
       }
     }
   }

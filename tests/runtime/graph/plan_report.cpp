@@ -5,6 +5,7 @@
 
 #include "layers/dense.h"
 #include "layers/flatten.h"
+#include "layers/multi_head_attention.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
@@ -108,6 +109,31 @@ TEST_CASE("in bfloat16 narrow copies of the parameters are shown and count") {
                                   found.batch_bytes + found.arena_bytes);
   CHECK_THAT(to_text(found), Catch::Contains("parameters 236 B, narrow copies 118 B, gradients"));
   CHECK_THAT(to_json(found), Catch::Contains(R"("narrow_copies": 118)"));
+}
+
+TEST_CASE("what generation keeps is shown of models that go position by position") {
+  const MeshShape mesh({{"data", 2}}, 2);
+  const auto report_of = [&](bool causal, Mode mode) {
+    const auto input = Input({6, 5});
+    const Graph model = make_graph(
+        {input},
+        {MultiHeadAttention({.name = "a", .num_heads = 2, .key_dim = 4, .use_causal_mask = causal})(
+            input)});
+    Blueprint blueprint(std::make_shared<Graph>(model), LayoutMap(mesh), mesh.axis("data"),
+                        UnmatchedLayouts::error, {}, CompileOptions{.loss = MeanSquaredError()});
+    blueprint.draw(LossData{.targets = {{6, 5}}}, 10);
+    return report_plan(blueprint.planned->plan, mode, 10, 0, Adam().update_rule(), {});
+  };
+  const PlanReport found = report_of(true, Mode::predict);
+  // Keys and values of 5 of the rows: 6 positions, 2 heads, 4 elements.
+  CHECK(found.kept_bytes == 2 * 5 * 6 * 2 * 4 * 4);
+  CHECK_THAT(to_text(found), Catch::Contains("\n  generation keeps keys and values: 1.9 KiB for 10 "
+                                             "sequences, on top\n"));
+  CHECK_THAT(to_json(found), Catch::Contains(R"("kept_in_generation": 1920)"));
+  for (const PlanReport& other : {report_of(true, Mode::train), report_of(false, Mode::predict)}) {
+    CHECK(other.kept_bytes == 0);
+    CHECK_THAT(to_text(other), !Catch::Contains("generation"));
+  }
 }
 
 TEST_CASE("the text has the tables") {

@@ -8,9 +8,11 @@
 #include "layers/layer_of.h"
 #include "runtime/device/kernels/pairs.h"
 #include "runtime/device/kernels/products.h"
+#include "runtime/device/kernels/rotary.h"
 #include "runtime/device/kernels/rows.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/operations/rotary.h"
 #include "runtime/graph/operations/scale.h"
 #include "runtime/train/layer_cases.h"
 #include "tests/support/catch.h"
@@ -106,6 +108,33 @@ class Refusing final : public Operation {
   }
 };
 
+enum class Places : std::uint8_t { asked, refused, silent };
+
+// Vectors turned by their places, for which it asks, or which it takes from the block. Of a piece of
+// sequences that begins at 0, which is why it has to refuse pieces.
+class Turned final : public Operation {
+ public:
+  explicit Turned(Places places) : places_(places) {}
+  std::string kind() const override { return "turned"; }
+  Rule rule(std::span<const Shape> inputs) const override { return truth_.rule(inputs); }
+  bool takes_pieces(char, const Rule&) const override { return places_ != Places::refused; }
+  void forward(Lowering& lowering) const override {
+    if (places_ == Places::asked) return truth_.forward(lowering);
+    const Shape y = lowering.local_output_shape();
+    lowering.emit(RotarySpec{.batch = y[0],
+                             .places = y[1],
+                             .vectors = 1,
+                             .length = y[2],
+                             .first_place = lowering.output_block()[1].begin},
+                  {lowering.input(0), lowering.output()});
+  }
+  void backward(Lowering& lowering) const override { truth_.backward(lowering); }
+
+ private:
+  RotaryOperation truth_{10000, 1};
+  Places places_;
+};
+
 struct Options {
   std::string name;
 };
@@ -131,6 +160,11 @@ SharedLayer scaled_layer(Mistake mistake) {
 SharedLayer refusing_layer() {
   return layer_of("Refusing", Options{}, [](const Options&, LayerBuilder& builder, TensorId x) {
     return builder.apply(std::make_unique<Refusing>(), {x});
+  });
+}
+SharedLayer turned_layer(Places places) {
+  return layer_of("Turned", Options{}, [places](const Options&, LayerBuilder& builder, TensorId x) {
+    return builder.apply(std::make_unique<Turned>(places), {x});
   });
 }
 
@@ -209,6 +243,27 @@ TEST_CASE("a kernel that refuses the block of one rank is a failure, and the oth
                Catch::StartsWith("rank 0: Refusing of [7] on mesh x=2, ") &&
                    Catch::Contains("this kernel takes no rows of 3"));
   }
+}
+
+TEST_CASE("places by blocks are found where a layer takes pieces, and the operation is named") {
+  const LayerReport silent = report_of([] { return turned_layer(Places::silent); }, {{5, 4}});
+  REQUIRE(silent.failures.size() == 2);  // with a tail and without; once, on whatever mesh
+  CHECK_THAT(silent.failures.front(),
+             Catch::StartsWith("Turned of [5, 4] on one rank, in pieces of positions, in float32: "
+                               "turned/turned gives other numbers: element ") &&
+                 Catch::Contains(", at once ") && Catch::EndsWith("(takes_pieces)"));
+  CHECK(silent.in_pieces == 0);
+  CHECK(silent.causes.empty());
+}
+
+TEST_CASE("pieces are compared in every layout of a layer that takes them") {
+  const LayerReport asked = report_of([] { return turned_layer(Places::asked); }, {{5, 4}});
+  CHECK(asked.failures == std::vector<std::string>());
+  CHECK(asked.in_pieces == asked.layouts);
+  const LayerReport refused = report_of([] { return turned_layer(Places::refused); }, {{5, 4}});
+  CHECK(refused.failures == std::vector<std::string>());
+  CHECK(refused.in_pieces == 0);
+  CHECK(refused.layouts == asked.layouts);
 }
 
 TEST_CASE("a layer that takes no sample of a shape says what it expects") {

@@ -24,7 +24,7 @@ constexpr std::int64_t features = 6;
 // Trains two epochs, with `bad` as an element of row `row`, and `weight` as all weights of the first
 // unit of d2 if it is given. Returns the error that ends it, "" if there is none.
 std::string end_of(DeviceMesh& mesh, float bad, std::int64_t row,
-                   std::optional<float> weight = std::nullopt) {
+                   std::optional<float> weight = std::nullopt, std::int64_t micro_batches = 1) {
   std::vector<float> x = random_floats(rows * features, 1);
   x[static_cast<std::size_t>(row * features + 2)] = bad;
   const auto source = std::make_shared<ArraySource>(
@@ -43,7 +43,8 @@ std::string end_of(DeviceMesh& mesh, float bad, std::int64_t row,
                              .batch_size = batch,
                              .shuffle = false,
                              .callbacks = {TerminateOnNaN({.raise_error = true})},
-                             .verbose = Verbosity::silent});
+                             .verbose = Verbosity::silent,
+                             .walk = {.micro_batches = micro_batches}});
   } catch (const Error& error) {
     return error.what();
   }
@@ -69,6 +70,21 @@ TEST_CASE("a NaN in the data is named with the batch, the rank that was fed it, 
                  Catch::Contains("after batch 2 of 4") &&
                  Catch::Contains(fmt::format("first seen on rank {}, in the data fed as ", rank)) &&
                  Catch::Contains("is nan"));
+}
+
+// Rows 4 to 7 of each batch are its second micro-batch.
+TEST_CASE("of several micro-batches the one that has it is named") {
+  DeviceMesh mesh({{"data", -1}});
+  for (const std::int64_t row : {11, 14}) {
+    const std::string nth = row == 11 ? "1" : "2";
+    const std::string message =
+        end_of(mesh, std::numeric_limits<float>::quiet_NaN(), row, std::nullopt, 2);
+    CHECK_THAT(message, Catch::Contains("after batch 2 of 4") &&
+                            Catch::Contains("in the data fed as samples of micro-batch " + nth));
+  }
+  const std::string overflowing = end_of(mesh, 0.5f, 11, std::numeric_limits<float>::max(), 2);
+  CHECK_THAT(overflowing, Catch::Contains(" of micro-batch 1 (instruction ") ||
+                              Catch::Contains(" of micro-batch 2 (instruction "));
 }
 
 // Inputs of d2 are at least 0 and its weights so large that sums overflow in whatever order. What the
