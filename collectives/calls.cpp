@@ -75,7 +75,6 @@ class CallService : public std::enable_shared_from_this<CallService> {
   CallService(const Communicator& ranks, const CallsOptions& options)
       : options_(options),
         job_ranks_(job_ranks_of(ranks)),
-        owner_(std::this_thread::get_id()),
         has_threads_(options.threads && Calls::can_have_threads()),
         bells_(ranks),
         messages_(ranks),
@@ -127,6 +126,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
     state.is_dropped = true;
     state.payload = {};
   }
+  void require_present(int rank, std::string_view where);
   void progress();
   void close();
   void abandon();
@@ -183,8 +183,6 @@ class CallService : public std::enable_shared_from_this<CallService> {
   void lead(std::int64_t me);
   void stop_threads(bool unwinds);
 
-  void notice_gone();
-
   [[nodiscard]] std::string name_of(int rank) const {
     const auto index = static_cast<std::size_t>(rank);
     const std::string number = std::to_string(job_ranks_[index]);
@@ -194,7 +192,6 @@ class CallService : public std::enable_shared_from_this<CallService> {
 
   const CallsOptions options_;
   const std::vector<int> job_ranks_;
-  const std::thread::id owner_;
   const bool has_threads_;
   CallBells bells_;
 
@@ -632,12 +629,7 @@ bool CallService::wait(const Ready& ready, Clock::time_point until,
       continue;
     }
     if (!activity) {
-      CollectiveTrace* trace = options_.trace;
-      if (trace == nullptr) {
-        trace = ThreadTrace::current();
-      } else if (std::this_thread::get_id() != owner_) {
-        trace = nullptr;
-      }
+      CollectiveTrace* const trace = ThreadTrace::current();
       activity.emplace(trace != nullptr ? TracePoint(trace, doing()) : TracePoint());
     }
     const Clock::time_point limit = std::min(until, now + between_checks);
@@ -954,16 +946,13 @@ void CallService::abandon() {
 }
 
 /// A rank that is gone and has not closed will never come to the end.
-void CallService::notice_gone() {
-  for (int rank = 0; rank < size_; ++rank) {
-    if (!bells_.is_gone(rank)) continue;
-    const int culprit = bells_.culprit_of(rank);
-    if (culprit < 0) continue;
-    culprit_ = culprit;
-    throw RanksParted(
-        fmt::format("rank {} has died or left, and rank {} waits for it at the end of calls",
-                    name_of(culprit), name_of(rank_)));
-  }
+void CallService::require_present(int rank, std::string_view where) {
+  if (!bells_.is_gone(rank)) return;
+  const int culprit = bells_.culprit_of(rank);
+  if (culprit < 0) return;
+  culprit_ = culprit;
+  throw RanksParted(fmt::format("rank {} has died or left, and rank {} waits for it {}",
+                                name_of(culprit), name_of(rank_), where));
 }
 
 void CallService::close() {
@@ -972,14 +961,13 @@ void CallService::close() {
     if (std::exchange(is_closed_, true)) return;
     is_open_ = true;
   }
-  const TracedCollective inside(TracePoint(options_.trace, "the end of calls between ranks"));
   const Clock::time_point start = Clock::now();
   Clock::time_point noticed = start;
   wake_leader();
   const auto check = [&] {
     if (const Clock::time_point now = Clock::now(); now - noticed > between_checks) {
       noticed = now;
-      notice_gone();
+      for (int rank = 0; rank < size_; ++rank) require_present(rank, "at the end of calls");
     }
     std::unique_lock lock(mutex_);
     const auto longest = std::ranges::min_element(
@@ -1081,6 +1069,10 @@ void Calls::open() {
 Answer Calls::call(int rank, std::string_view name, CallPayload arguments,
                    const CallOptions& options) {
   return {service_, service_->call(rank, name, std::move(arguments), options)};
+}
+
+void Calls::require_present(int rank, std::string_view where) {
+  service_->require_present(rank, where);
 }
 
 void Calls::progress() {
