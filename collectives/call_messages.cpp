@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -14,16 +15,20 @@ namespace {
 constexpr int head_tag = 0;
 constexpr int first_stream_tag = 1;
 
-/// What a head begins with. The lengths of the blocks follow, then the name, then the front.
+/// What a head begins with. The lengths of the blocks follow, then the name, then the front. With what
+/// MPI adds, a small call fits a cache line, of which each costs as much as the rest of a message.
 struct HeadFields {
   std::uint64_t number;
-  std::uint64_t front_bytes;
-  std::uint32_t kind;
-  std::uint32_t stream;
+  std::uint16_t front_bytes;  // 0 where it is a block
+  std::uint16_t stream;
   std::uint16_t name_bytes;
-  std::uint8_t blocks;
-  std::uint8_t front_is_block;
+  std::uint8_t kind;
+  std::uint8_t blocks : 7;
+  std::uint8_t front_is_block : 1;
 };
+static_assert(sizeof(HeadFields) == 16);
+static_assert(CallMessages::head_bytes <= std::numeric_limits<std::uint16_t>::max());
+static_assert(CallPayload::most_blocks + 1 < 128);
 
 }  // namespace
 
@@ -59,7 +64,7 @@ std::unique_ptr<CallMessages::Head> CallMessages::head_memory() {
   return memory;
 }
 
-void CallMessages::send(CallMessage message) {
+void CallMessages::send(CallMessage&& message) {
   Peer& peer = peers_[static_cast<std::size_t>(message.rank)];
   const bool has_blocks =
       !message.payload.blocks.empty() || message.payload.front.size() > head_bytes / 2;
@@ -72,18 +77,18 @@ void CallMessages::send(CallMessage message) {
 }
 
 /// A stream to `rank` that is not under way.
-std::uint32_t CallMessages::free_stream(int rank) {
+std::uint16_t CallMessages::free_stream(int rank) {
   std::uint32_t& next = peers_[static_cast<std::size_t>(rank)].next_stream;
-  std::uint32_t stream = 0;
+  std::uint16_t stream = 0;
   do {
-    stream = next++ % stream_tags_;
+    stream = static_cast<std::uint16_t>(next++ % stream_tags_);
   } while (std::ranges::any_of(outgoing_, [&](const Stream& one) {
     return one.message.rank == rank && one.tag == first_stream_tag + static_cast<int>(stream);
   }));
   return stream;
 }
 
-void CallMessages::start(CallMessage message) {
+void CallMessages::start(CallMessage&& message) {
   CallPayload& payload = message.payload;
   if (payload.blocks.size() > CallPayload::most_blocks || message.name.size() > longest_name) {
     internal_error("a call has too many blocks, or too long a name");
@@ -93,18 +98,18 @@ void CallMessages::start(CallMessage message) {
   fields.number = message.number;
   fields.kind = message.kind;
   fields.name_bytes = static_cast<std::uint16_t>(message.name.size());
-  fields.front_bytes = payload.front.size();
   const std::size_t without_front =
       sizeof fields + (payload.blocks.size() + 1) * sizeof(std::uint64_t) + message.name.size();
-  fields.front_is_block = without_front + payload.front.size() > head_bytes ? 1 : 0;
-  fields.blocks = static_cast<std::uint8_t>(payload.blocks.size() + fields.front_is_block);
+  const bool front_is_block = without_front + payload.front.size() > head_bytes;
+  fields.front_is_block = front_is_block ? 1 : 0;
+  fields.front_bytes = front_is_block ? 0 : static_cast<std::uint16_t>(payload.front.size());
+  const std::size_t blocks = payload.blocks.size() + (front_is_block ? 1 : 0);
+  fields.blocks = static_cast<std::uint8_t>(blocks & 127);
 
-  Stream stream;
-  for (const CallBlock& block : payload.blocks) stream.lengths.push_back(block.bytes.size());
-  if (fields.front_is_block != 0) stream.lengths.push_back(payload.front.size());
-  if (fields.blocks > 0) fields.stream = free_stream(message.rank);
-  stream.tag = first_stream_tag + static_cast<int>(fields.stream);
-  stream.front_is_block = fields.front_is_block != 0;
+  std::vector<std::size_t> lengths;
+  for (const CallBlock& block : payload.blocks) lengths.push_back(block.bytes.size());
+  if (front_is_block) lengths.push_back(payload.front.size());
+  if (blocks > 0) fields.stream = free_stream(message.rank);
 
   std::unique_ptr<Head> head = head_memory();
   std::byte* to = head->data();
@@ -113,9 +118,9 @@ void CallMessages::start(CallMessage message) {
     to += bytes;
   };
   write(&fields, sizeof fields);
-  for (const std::uint64_t length : stream.lengths) write(&length, sizeof length);
+  for (const std::uint64_t length : lengths) write(&length, sizeof length);
   write(message.name.data(), message.name.size());
-  if (!stream.front_is_block) write(payload.front.data(), payload.front.size());
+  if (!front_is_block) write(payload.front.data(), payload.front.size());
 
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Isend(head->data(), static_cast<int>(to - head->data()), MPI_BYTE, message.rank,
@@ -129,10 +134,12 @@ void CallMessages::start(CallMessage message) {
     heads_.push_back({std::move(head), message.rank});
     head_requests_.push_back(request);
   }
-  if (fields.blocks == 0) return;
+  if (blocks == 0) return;
   ++peer.streams;
-  stream.message = std::move(message);
-  outgoing_.push_back(std::move(stream));
+  outgoing_.push_back({.message = std::move(message),
+                       .tag = first_stream_tag + static_cast<int>(fields.stream),
+                       .front_is_block = front_is_block,
+                       .lengths = std::move(lengths)});
   bool is_over = false;
   // What is over is seen by the next look.
   static_cast<void>(advance(outgoing_.back(), true, is_over));
@@ -210,7 +217,7 @@ void CallMessages::make_room(Stream& stream) {
 }
 
 void CallMessages::read_head(int rank, const std::byte* head, std::size_t length,
-                             const std::function<void(CallMessage)>& deliver) {
+                             const Deliver& deliver) {
   HeadFields fields{};
   const std::byte* const end = head + length;
   const auto read = [&](void* to, std::size_t bytes) {
@@ -233,7 +240,7 @@ void CallMessages::read_head(int rank, const std::byte* head, std::size_t length
     read(message.payload.front.data(), message.payload.front.size());
   }
   if (lengths.empty()) {
-    deliver(std::move(message));
+    deliver(message);
     return;
   }
   Stream& stream = incoming_.emplace_back();
@@ -244,7 +251,7 @@ void CallMessages::read_head(int rank, const std::byte* head, std::size_t length
   make_room(stream);
 }
 
-bool CallMessages::look(const std::function<void(CallMessage)>& deliver) {
+bool CallMessages::look(const Deliver& deliver) {
   bool moved = false;
   // One at a time: it may be what somebody waits for, and each test has MPI look everywhere.
   int done = 0;
@@ -255,16 +262,21 @@ bool CallMessages::look(const std::function<void(CallMessage)>& deliver) {
     check_mpi(MPI_Get_count(&status, MPI_BYTE, &length), "MPI_Get_count");
     const std::size_t index = next_receive_;
     next_receive_ = (index + 1) % posted;
+    ++taken_;
     read_head(status.MPI_SOURCE, (*received_)[index].data(), static_cast<std::size_t>(length),
               deliver);
-    post(index);
     moved = true;
+  }
+  // Posted again when nobody waits for what has come, or there are few.
+  while (taken_ > (moved ? posted / 2 : 0)) {
+    post((next_receive_ + posted - taken_) % posted);
+    --taken_;
   }
   for (auto stream = incoming_.begin(); stream != incoming_.end();) {
     bool is_over = false;
     moved |= advance(*stream, false, is_over);
     if (is_over) {
-      deliver(std::move(stream->message));
+      deliver(stream->message);
       stream = incoming_.erase(stream);
     } else {
       ++stream;
@@ -313,6 +325,7 @@ void CallMessages::for_awaited(const std::function<void(int)>& act) const {
 
 void CallMessages::finish() {
   for (MPI_Request& receive : receives_) {
+    if (receive == MPI_REQUEST_NULL) continue;  // taken
     check_mpi(MPI_Cancel(&receive), "MPI_Cancel");
     check_mpi(MPI_Wait(&receive, MPI_STATUS_IGNORE), "MPI_Wait");
   }

@@ -38,8 +38,8 @@
 namespace meshwork {
 
 struct CallMessage {
-  int rank = 0;            // to whom, or from whom
-  std::uint32_t kind = 0;  // what the users of this agree on
+  int rank = 0;           // to whom, or from whom
+  std::uint8_t kind = 0;  // what the users of this agree on
   std::uint64_t number = 0;
   std::string name;  // at most `longest_name` bytes
   CallPayload payload;
@@ -63,9 +63,11 @@ class CallMessages {
   CallMessages& operator=(const CallMessages&) = delete;
 
   /// Starts to send. The message belongs to this until it is sent.
-  void send(CallMessage message);
+  void send(CallMessage&& message);
+  /// What takes a message that has come, and may move it.
+  using Deliver = std::function<void(CallMessage& message)>;
   /// Brings on what is under way, and delivers the messages that have come. Whether anything moved.
-  bool look(const std::function<void(CallMessage)>& deliver);
+  bool look(const Deliver& deliver);
 
   /// Whether anything is under way that only a look brings on.
   [[nodiscard]] bool is_under_way() const {
@@ -109,10 +111,9 @@ class CallMessages {
   };
 
   void post(std::size_t index);
-  void start(CallMessage message);
-  [[nodiscard]] std::uint32_t free_stream(int rank);
-  void read_head(int rank, const std::byte* head, std::size_t length,
-                 const std::function<void(CallMessage)>& deliver);
+  void start(CallMessage&& message);
+  [[nodiscard]] std::uint16_t free_stream(int rank);
+  void read_head(int rank, const std::byte* head, std::size_t length, const Deliver& deliver);
   void make_room(Stream& stream);
   bool advance(Stream& stream, bool outgoing, bool& is_over);
   std::unique_ptr<Head> head_memory();
@@ -123,6 +124,7 @@ class CallMessages {
   std::unique_ptr<std::array<Head, posted>> received_;
   std::array<MPI_Request, posted> receives_{};
   std::size_t next_receive_ = 0;  // the one that was posted first
+  std::size_t taken_ = 0;         // those before it, which are to be posted again
   std::vector<SentHead> heads_;
   std::vector<MPI_Request> head_requests_;  // of the same
   std::vector<int> ended_;

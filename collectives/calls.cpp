@@ -34,7 +34,7 @@ using Seconds = std::chrono::duration<double>;
 
 /// What a message of the service is. An answer ends the call with the same number.
 struct CallKind {
-  static constexpr std::uint32_t request = 0, answer = 1, failure = 2, unknown = 3;
+  static constexpr std::uint8_t request = 0, answer = 1, failure = 2, unknown = 3;
 };
 
 // Requests of a rank at another; those that functions make do not count.
@@ -75,7 +75,6 @@ class CallService : public std::enable_shared_from_this<CallService> {
   CallService(const Communicator& ranks, const CallsOptions& options)
       : options_(options),
         job_ranks_(job_ranks_of(ranks)),
-        owner_(std::this_thread::get_id()),
         has_threads_(options.threads && Calls::can_have_threads()),
         bells_(ranks),
         messages_(ranks),
@@ -127,6 +126,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
     state.is_dropped = true;
     state.payload = {};
   }
+  void require_present(int rank, std::string_view where);
   void progress();
   void close();
   void abandon();
@@ -143,8 +143,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
   };
   struct RunningFunction {
     std::string name;
-    Clock::time_point since;  // it began, or had its answer
-    bool waits = false;       // for an answer of another, or then for its turn
+    Clock::time_point since{};  // it began, or had its answer; none: not noted yet
+    bool waits = false;         // for an answer of another, or then for its turn
   };
   struct ServingThread {
     std::thread thread;
@@ -155,7 +155,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
   bool look();
   void send_all();
   void ring_callers();
-  void deliver(CallMessage message);
+  void deliver(CallMessage& message);
   // ---- from any thread ----
   void flush();
   void wake_leader();
@@ -178,12 +178,11 @@ class CallService : public std::enable_shared_from_this<CallService> {
   void end_all(const std::string& why);
   void admit(int rank);
   void add_thread();
+  void note_running();
   // ---- threads ----
   void serve(std::int64_t me);
   void lead(std::int64_t me);
   void stop_threads(bool unwinds);
-
-  void notice_gone();
 
   [[nodiscard]] std::string name_of(int rank) const {
     const auto index = static_cast<std::size_t>(rank);
@@ -194,7 +193,6 @@ class CallService : public std::enable_shared_from_this<CallService> {
 
   const CallsOptions options_;
   const std::vector<int> job_ranks_;
-  const std::thread::id owner_;
   const bool has_threads_;
   CallBells bells_;
 
@@ -219,7 +217,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
   std::atomic<std::int64_t> leader_{no_thread};
 
   std::mutex mutex_;
-  std::condition_variable threads_, turns_, answers_;
+  std::condition_variable threads_, turn_is_free_, answers_;
   std::map<std::string, std::shared_ptr<const CallFunction>, std::less<>> functions_;
   std::unordered_map<std::uint64_t, Unanswered> calls_;
   std::uint64_t next_number_ = 0;
@@ -229,7 +227,9 @@ class CallService : public std::enable_shared_from_this<CallService> {
   bool is_closed_ = false, has_ended_ = false;
   std::string broken_;  // by an error of MPI
   std::list<RunningFunction> running_;
-  Clock::time_point turn_since_;
+  // How many turns functions have taken, and the last one that a standby has seen, first when.
+  std::uint64_t turns_ = 0, noted_turn_ = 0;
+  Clock::time_point turn_noted_;
   bool leader_runs_ = false;
   std::map<std::int64_t, ServingThread> serving_;
   std::int64_t next_thread_ = 0;
@@ -242,7 +242,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
 namespace {
 
 /// Between two looks that were in vain: pauses for a moment, and after some of them gives the
-/// processor away. How many these are is learned, as in shared_waiting.h.
+/// processor away. How many these are is learned from how long that takes: where another thread
+/// wanted the processor, soon after few; where none did, after many.
 class LookPauses {
  public:
   void pause() {
@@ -254,17 +255,21 @@ class LookPauses {
 #endif
       return;
     }
-    if (pauses_ == spins_) spins_ = std::max(spins_ / 2, fewest);
+    const Clock::time_point start = Clock::now();
     ::sched_yield();
+    const bool was_wanted = Clock::now() - start > longest_vain_yield;
+    spins_ = was_wanted ? std::max(spins_ / 2, fewest) : std::min(2 * spins_, most);
   }
   /// A look was not in vain.
   void end() {
-    if (pauses_ > 0 && pauses_ < spins_) spins_ = std::min(2 * spins_, most);
     pauses_ = 0;
   }
 
  private:
-  static constexpr int fewest = 4, most = 256;
+  static constexpr int fewest = 4, most = 64;
+  // Half a microsecond if no other thread wants the processor; to change threads twice and back takes
+  // two and more.
+  static constexpr std::chrono::nanoseconds longest_vain_yield{1200};
   int pauses_ = 0;
   int spins_ = most;
 };
@@ -274,7 +279,7 @@ class LookPauses {
 thread_local CallService* serving_for = nullptr;
 thread_local void* serving_function = nullptr;  // a RunningFunction
 thread_local std::int64_t serving_thread = no_thread;
-thread_local LookPauses pauses;  // of a thread that waits
+thread_local LookPauses pauses;  // of a thread that looks
 
 }  // namespace
 
@@ -311,12 +316,12 @@ std::shared_ptr<CallState> CallService::call(int rank, std::string_view name, Ca
     calls_.emplace(message.number, Unanswered{state, !is_inside});
     call_count_ = calls_.size();
     Window& here = windows_[static_cast<std::size_t>(rank)];
-    if (!is_inside) {
-      here.waiting.push_back(std::move(message));
-      admit(rank);
-    } else {
+    if (is_inside || (here.unanswered < call_window && here.waiting.empty())) {
+      if (!is_inside) ++here.unanswered;
       to_send_.push_back(std::move(message));
       ++to_send_count_;
+    } else {
+      here.waiting.push_back(std::move(message));
     }
   }
   flush();
@@ -430,13 +435,14 @@ void CallService::ring_callers() {
 
 bool CallService::look() {
   if (is_broken_) return false;
-  looks_.fetch_add(1, std::memory_order_relaxed);
+  const std::int64_t looks = looks_.fetch_add(1, std::memory_order_relaxed);
   try {
     const bool sends = to_send_count_.load(std::memory_order_relaxed) > 0;
     if (sends) send_all();
-    const bool moved =
-        messages_.look([this](CallMessage message) { deliver(std::move(message)); }) || sends;
-    if (!to_ring_.empty() && Clock::now() >= ring_at_) ring_callers();
+    const bool moved = messages_.look([this](CallMessage& message) { deliver(message); }) || sends;
+    if (!to_ring_.empty() && looks % looks_between_clocks == 0 && Clock::now() >= ring_at_) {
+      ring_callers();
+    }
     const bool under_way = messages_.is_under_way();
     under_way_.store(under_way, std::memory_order_relaxed);
     if (under_way) {
@@ -459,7 +465,7 @@ bool CallService::look() {
   }
 }
 
-void CallService::deliver(CallMessage message) {
+void CallService::deliver(CallMessage& message) {
   const std::scoped_lock lock(mutex_);
   if (message.kind == CallKind::request) {
     ready_.push_back(std::move(message));
@@ -478,20 +484,20 @@ void CallService::deliver(CallMessage message) {
   }
   if (state->is_done) return;
   const auto error_of = [&](auto made) { state->error = std::make_exception_ptr(std::move(made)); };
-  const std::string callee = name_of(state->callee);
+  const auto callee = [&] { return name_of(state->callee); };
   if (!message.lost.empty()) {
     error_of(CallFailed(
-        fmt::format("the answer of rank {} to \"{}\": {}", callee, state->name, message.lost)));
+        fmt::format("the answer of rank {} to \"{}\": {}", callee(), state->name, message.lost)));
   } else if (message.kind == CallKind::failure) {
     error_of(CallFailed(
-        fmt::format("rank {}, function \"{}\": {}", callee, state->name, message.payload.front)));
+        fmt::format("rank {}, function \"{}\": {}", callee(), state->name, message.payload.front)));
   } else if (message.kind == CallKind::unknown) {
     std::vector<std::string> names = entries_of(message.payload.front);
     std::string list;
     for (const std::string& name : names) {
       list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", name);
     }
-    error_of(UnknownFunction(fmt::format("rank {} has no function \"{}\"; it has {}", callee,
+    error_of(UnknownFunction(fmt::format("rank {} has no function \"{}\"; it has {}", callee(),
                                          state->name, list.empty() ? "none" : list),
                              std::move(names)));
   } else if (!state->is_dropped) {
@@ -632,12 +638,7 @@ bool CallService::wait(const Ready& ready, Clock::time_point until,
       continue;
     }
     if (!activity) {
-      CollectiveTrace* trace = options_.trace;
-      if (trace == nullptr) {
-        trace = ThreadTrace::current();
-      } else if (std::this_thread::get_id() != owner_) {
-        trace = nullptr;
-      }
+      CollectiveTrace* const trace = ThreadTrace::current();
       activity.emplace(trace != nullptr ? TracePoint(trace, doing()) : TracePoint());
     }
     const Clock::time_point limit = std::min(until, now + between_checks);
@@ -691,8 +692,9 @@ bool CallService::run_one() {
     ready_.pop_front();
     --ready_count_;
     is_turn_taken_ = true;
-    turn_since_ = Clock::now();
-    running = running_.insert(running_.end(), {message.name, turn_since_});
+    ++turns_;
+    // The standby notes since when: most are over before, and a clock takes longer than many.
+    running = running_.insert(running_.end(), {message.name});
     if (is_leader) leader_runs_ = true;
     const auto found = functions_.find(message.name);
     if (found != functions_.end()) {
@@ -736,9 +738,16 @@ bool CallService::run_one() {
     to_send_.push_back(std::move(reply));
     ++to_send_count_;
   }
-  if (has_threads_) turns_.notify_one();
+  if (has_threads_) turn_is_free_.notify_one();
   flush();
   return true;
+}
+
+/// Notes of functions that they run, from now on if that is new.
+void CallService::note_running() {
+  for (RunningFunction& one : running_) {
+    if (one.since == Clock::time_point{}) one.since = Clock::now();
+  }
 }
 
 /// The function of this thread waits: another may run, and another thread leads.
@@ -747,7 +756,7 @@ void CallService::give_turn(RunningFunction& function) {
   if (has_threads_ && standbys_ == 0) add_thread();
   function.waits = true;
   is_turn_taken_ = false;
-  turns_.notify_one();
+  turn_is_free_.notify_one();
   if (!has_threads_) return;
   if (leader_ == serving_thread) {
     leader_ = no_thread;
@@ -760,7 +769,7 @@ void CallService::give_turn(RunningFunction& function) {
 
 void CallService::take_turn(RunningFunction& function) {
   std::unique_lock lock(mutex_);
-  turns_.wait(lock, [this] { return !is_turn_taken_ || ends_; });
+  turn_is_free_.wait(lock, [this] { return !is_turn_taken_ || ends_; });
   is_turn_taken_ = true;
   function.waits = false;
   function.since = Clock::now();
@@ -811,7 +820,10 @@ void CallService::serve(std::int64_t me) {
     standby_ticks_ = true;
     threads_.wait_for(lock, standby_tick);
     standby_ticks_ = false;
-    if (leader_runs_ && Clock::now() - turn_since_ > standby_tick) {
+    note_running();
+    const Clock::time_point now = Clock::now();
+    if (std::exchange(noted_turn_, turns_) != turns_) turn_noted_ = now;
+    if (leader_runs_ && now - turn_noted_ >= standby_tick) {
       leader_ = no_thread;
       leader_runs_ = false;
     }
@@ -832,7 +844,6 @@ void CallService::lead(std::int64_t me) {
     threads_.notify_all();
   };
   int idle_looks = 0;
-  LookPauses pauses;
   while (!ends_ && !is_broken_) {
     // One that has lost the lead in a function runs those that have come meanwhile.
     if (needs_leader() && ready_count_.load(std::memory_order_relaxed) > 0) {
@@ -919,7 +930,7 @@ void CallService::stop_threads(bool unwinds) {
   std::unique_lock lock(mutex_);
   ends_ = true;
   threads_.notify_all();
-  turns_.notify_all();
+  turn_is_free_.notify_all();
   lock.unlock();
   bells_.ring_own();
   lock.lock();
@@ -954,16 +965,13 @@ void CallService::abandon() {
 }
 
 /// A rank that is gone and has not closed will never come to the end.
-void CallService::notice_gone() {
-  for (int rank = 0; rank < size_; ++rank) {
-    if (!bells_.is_gone(rank)) continue;
-    const int culprit = bells_.culprit_of(rank);
-    if (culprit < 0) continue;
-    culprit_ = culprit;
-    throw RanksParted(
-        fmt::format("rank {} has died or left, and rank {} waits for it at the end of calls",
-                    name_of(culprit), name_of(rank_)));
-  }
+void CallService::require_present(int rank, std::string_view where) {
+  if (!bells_.is_gone(rank)) return;
+  const int culprit = bells_.culprit_of(rank);
+  if (culprit < 0) return;
+  culprit_ = culprit;
+  throw RanksParted(fmt::format("rank {} has died or left, and rank {} waits for it {}",
+                                name_of(culprit), name_of(rank_), where));
 }
 
 void CallService::close() {
@@ -972,16 +980,16 @@ void CallService::close() {
     if (std::exchange(is_closed_, true)) return;
     is_open_ = true;
   }
-  const TracedCollective inside(TracePoint(options_.trace, "the end of calls between ranks"));
   const Clock::time_point start = Clock::now();
   Clock::time_point noticed = start;
   wake_leader();
   const auto check = [&] {
     if (const Clock::time_point now = Clock::now(); now - noticed > between_checks) {
       noticed = now;
-      notice_gone();
+      for (int rank = 0; rank < size_; ++rank) require_present(rank, "at the end of calls");
     }
     std::unique_lock lock(mutex_);
+    note_running();
     const auto longest = std::ranges::min_element(
         running_, {}, [](const RunningFunction& one) { return std::pair(one.waits, one.since); });
     if (longest == running_.end() || longest->waits) return;
@@ -1081,6 +1089,10 @@ void Calls::open() {
 Answer Calls::call(int rank, std::string_view name, CallPayload arguments,
                    const CallOptions& options) {
   return {service_, service_->call(rank, name, std::move(arguments), options)};
+}
+
+void Calls::require_present(int rank, std::string_view where) {
+  service_->require_present(rank, where);
 }
 
 void Calls::progress() {

@@ -47,7 +47,8 @@
 // program's thread then serves: in `call`, which sends, in `get` and `progress`, which also run
 // functions, and in `close`. A rank that does none of these answers nobody.
 //
-// Where the job is hosted (hosted.h), `get` and `close` leave when another rank has failed.
+// Where the job is hosted (hosted.h), `get` and `close` leave when another rank has failed. While a
+// thread waits in them, the trace of its watchdog says for what (thread_trace.h).
 #pragma once
 
 #include <chrono>
@@ -62,7 +63,6 @@
 #include "collectives/call_payload.h"
 #include "collectives/communicator.h"
 #include "collectives/error.h"
-#include "collectives/trace.h"
 
 namespace meshwork {
 
@@ -101,10 +101,6 @@ struct CallsOptions {
   /// How long `close` waits for one function that still runs here, in seconds. While the function
   /// waits for an answer, that does not count.
   double closing_seconds = 30;
-  /// Of the thread that makes the service: while it waits for an answer, this says for which, and the
-  /// end of the service is a collective of it. Null: a thread that waits writes to the trace of its
-  /// watchdog, where it has one.
-  CollectiveTrace* trace = nullptr;
   /// What each rank is called in messages, behind its number: "rank 2 (board)". Empty: nothing.
   std::vector<std::string> titles = {};
 };
@@ -169,6 +165,11 @@ class Calls {
   /// the blocks that it carries have owners, or outlive the service.
   [[nodiscard]] Answer call(int rank, std::string_view name, CallPayload arguments,
                             const CallOptions& options = {});
+
+  /// For a wait that is not in `get`: throws `RanksParted` if `rank`, of this node, is gone and has not
+  /// closed. `where` says where this rank waits: "rank 2 has died or left, and rank 0 waits for it
+  /// `where`". Costs a system call.
+  void require_present(int rank, std::string_view where);
 
   /// Without threads: looks for what has come, and runs functions. Else it does nothing.
   void progress();

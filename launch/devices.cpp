@@ -33,7 +33,8 @@ Request read_request(const CommandLine& line) {
     request.axes = mesh->as<WrittenMesh>().axes;
   }
   request.device =
-      read_options<ModelOptions>(request.document, Catalog(), "configuration", {"mesh"}).device;
+      read_options<ModelOptions>(request.document, catalog_of(line), "configuration", {"mesh"})
+          .device;
   return request;
 }
 

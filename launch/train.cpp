@@ -236,6 +236,8 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
     status = train_here(part, line, helpers_of(map, part, rpc, seconds));
     try {
       if (at_work) at_work->end(seconds);
+    } catch (const RanksParted& error) {
+      abort_job(1, error.what());
     } catch (const Error& error) {
       abort_job(hang_status, error.what());
     }

@@ -106,6 +106,9 @@ class Rpc {
     return RpcAnswer<Result>(calls_.call(rank, name, writer.finish(), {.seconds = seconds}));
   }
 
+  /// Throws `RanksParted` if `rank` is gone, while this one waits for it `where` (calls.h).
+  void require_present(int rank, std::string_view where) { calls_.require_present(rank, where); }
+
   /// Without threads (`has_threads`): looks for what has come, and runs functions.
   void progress() { calls_.progress(); }
   /// Every rank calls it. Returns when all calls of all ranks are answered.

@@ -21,13 +21,14 @@
 #include "runtime/train/objective.h"
 #include "runtime/train/optimizers/optimizer.h"
 #include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/transport_choice.h"
 
 namespace meshwork {
 
 struct ModelOptions {
-  std::uint64_t seed = 0;            // of initial weights, dropout and the order of samples
-  std::string device = "auto";       // auto, cpu, cuda, or one that was added (device.h)
-  std::string collectives = "auto";  // collectives/transport.h has the names
+  std::uint64_t seed = 0;                // of initial weights, dropout and the order of samples
+  std::string device = "auto";           // auto, cpu, cuda, or one that was added (device.h)
+  TransportChoice collectives = "auto";  // by name, or of one's own
   /// Of products and convolutions; everything else is float32 (kernels/precision.h).
   Precision precision = Precision::float32;
   /// Which of several kernels computes a product or a convolution (kernel_choice.h): "fixed", by

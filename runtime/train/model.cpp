@@ -365,9 +365,9 @@ Model::Model(Blueprint blueprint, DeviceMesh& mesh)
   state_->transport = for_option("collectives", [&] {
     const TracedCollective inside(
         TracePoint(&state_->watchdog->trace(), "the making of the transport of collectives"));
-    return make_transport(state_->options.collectives, state_->mesh().all(),
-                          device.traits().computes_in_host_memory ? nullptr : &device.queues(),
-                          [&](std::int64_t bytes) { return device.allocate(bytes); });
+    return state_->options.collectives.make(
+        state_->mesh().all(), device.traits().computes_in_host_memory ? nullptr : &device.queues(),
+        [&](std::int64_t bytes) { return device.allocate(bytes); });
   });
   state_->say_remarks();
   if (state_->options.check_plan) {

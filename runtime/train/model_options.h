@@ -2,7 +2,6 @@
 // of fit stand in two sections, `data` and `fit`.
 #pragma once
 
-#include "collectives/transport.h"
 #include "runtime/config/float_range.h"
 #include "runtime/config/options.h"
 #include "runtime/data/written_source.h"
@@ -30,8 +29,8 @@ void describe(ModelOptions& options, Visitor& option) {
   option("seed", options.seed, "random seed (weights, dropout, shuffling, synthetic data)");
   option.choice("device", options.device, names_themselves(devices),
                 "what ranks compute on; auto: a GPU if there is one");
-  option.choice("collectives", options.collectives, names_themselves(transport_names()),
-                "transport between ranks; auto: the fastest that all can use");
+  option("collectives", options.collectives,
+         "transport between ranks; auto: the fastest that all can use");
   option.choice("precision", options.precision, by_name(all_precisions),
                 "precision of products and convolutions");
   option("kernels", options.kernels,

@@ -1,6 +1,6 @@
 // How fast calls between ranks are, beside MPI's own messages between the same two ranks:
 //
-//   mpirun -n 2 build/benchmarks/calls [--largest BYTES]
+//   mpirun -n 2 build/benchmarks/calls [--largest BYTES] [--only step|latency|idleness|bandwidth]
 //
 // Latency: a round trip of 8 bytes, by MPI_Send and MPI_Recv, and as a call that is answered with
 // what it brought. After idleness: the first call after 50 ms without any. Bandwidth: one block there
@@ -53,22 +53,25 @@ void say(const std::string& line) {
 
 class Benchmark {
  public:
-  Benchmark(const Communicator& world, std::size_t largest)
-      : world_(world), largest_(largest), is_caller_(world.rank() == 0) {}
+  Benchmark(const Communicator& world, std::size_t largest, std::string only)
+      : world_(world), largest_(largest), only_(std::move(only)), is_caller_(world.rank() == 0) {}
 
   void run() {
-    steps();
+    if (wants("step")) steps();
     Calls calls(world_);
     calls.define("same", [](int, CallPayload payload) { return payload; });
     calls.define("take", [](int, CallPayload) { return CallPayload{}; });
     calls.open();
-    latency(calls);
-    idleness(calls);
-    for (std::size_t bytes = 64 << 10; bytes <= largest_; bytes *= 4) bandwidth(calls, bytes);
+    if (wants("latency")) latency(calls);
+    if (wants("idleness")) idleness(calls);
+    if (wants("bandwidth")) {
+      for (std::size_t bytes = 64 << 10; bytes <= largest_; bytes *= 4) bandwidth(calls, bytes);
+    }
     calls.close();
   }
 
  private:
+  [[nodiscard]] bool wants(const std::string& what) const { return only_.empty() || only_ == what; }
   void meet() const { check_mpi(MPI_Barrier(world_.native()), "MPI_Barrier"); }
   void send(const void* data, std::size_t bytes, int to) const {
     check_mpi(MPI_Send(data, static_cast<int>(bytes), MPI_BYTE, to, 0, world_.native()),
@@ -223,19 +226,27 @@ class Benchmark {
 
   const Communicator& world_;
   std::size_t largest_;
+  std::string only_;  // of these; "": all
   bool is_caller_;
 };
 
 int run(int argc, char** argv) {
   MpiEnvironment environment(&argc, &argv);
   std::size_t largest = 64 << 20;
+  std::string only;
   for (int i = 1; i + 1 < argc; i += 2) {
-    if (std::string(argv[i]) != "--largest") fail("usage: calls [--largest BYTES]");
-    largest = std::stoull(argv[i + 1]);
+    const std::string option = argv[i];
+    if (option == "--largest") {
+      largest = std::stoull(argv[i + 1]);
+    } else if (option == "--only") {
+      only = argv[i + 1];
+    } else {
+      fail("usage: calls [--largest BYTES] [--only step|latency|idleness|bandwidth]");
+    }
   }
   const Communicator world = Communicator::world();
   if (world.size() < 2) fail("this benchmark needs two ranks");
-  Benchmark(world, largest).run();
+  Benchmark(world, largest, only).run();
   return 0;
 }
 

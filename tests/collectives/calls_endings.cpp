@@ -25,12 +25,10 @@ void run(std::string way) {
   const Communicator world = Communicator::world();
   const auto transport = make_transport("mpi");
   transport->prepare(world);
-  const bool is_watched = way.starts_with("watched") || way == "absent";
+  const bool is_watched = way == "watched" || way == "closing_alone";
   Watchdog watchdog(world, {.seconds = is_watched ? 0.5 : 0});
   CollectiveTrace& trace = watchdog.trace();
-  Calls calls(world, {.threads = !polls,
-                      .closing_seconds = 0.5,
-                      .trace = way == "watched_unasked" ? nullptr : &trace});
+  Calls calls(world, {.threads = !polls, .closing_seconds = 0.5});
   const int last = world.size() - 1;
   calls.define("die", [](int, CallPayload) -> CallPayload {
     std::raise(SIGKILL);
@@ -65,15 +63,14 @@ void run(std::string way) {
     if (world.rank() == last) std::raise(SIGKILL);
     calls.close();
   }
-  if (way.starts_with("watched")) {
-    if (world.rank() == 0) static_cast<void>(calls.call(last, "hang", {}).get());
+  if (is_watched) {
+    if (world.rank() == 0 && way == "watched") {
+      static_cast<void>(calls.call(last, "hang", {}).get());
+    }
+    if (world.rank() == 0 && way == "closing_alone") calls.close();
     const TracedCollective inside(&trace, trace.label("gradients of d1"));
     double value = 1;
     transport->run(world, AllReduce{ElementType::float64, Reduction::sum, 1}, &value);
-  }
-  if (way == "absent") {
-    if (world.rank() == last) std::this_thread::sleep_for(std::chrono::hours(1));
-    calls.close();
   }
   if (way == "unwound") {
     Answer answer = calls.call(last, "hang", {});

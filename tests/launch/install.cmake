@@ -114,6 +114,17 @@ run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
 expect("stage holds 2 stages, WindowedGPipe of 2 with 4 micro-batches")
 expect("Epoch 3/3\n20/20 [^\n]*loss: 0.0816")
 
+# Its transport: the sums are the same to rounding, and the checkpoint names it.
+foreach(ranks 2 4)
+  train("0.0816" ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train mine.yaml
+        --set "collectives={RingAllReduce: {least_bytes: 256}}" --set checkpoint.directory=ring_${ranks})
+endforeach()
+run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension ${MPIEXEC} -n 4 --oversubscribe ${prefix}/bin/meshwork train mine.yaml
+    --set collectives=mpi --set checkpoint.directory=ring_4 --set fit.epochs=4 --resume)
+expect("collectives: mpi, was RingAllReduce of least_bytes 256; numbers go on equal to rounding.*Epoch 4/4")
+run(${prefix}/bin/meshwork reference transports --extension ${FOLDER}/extension/build/mine.so)
+expect("RingAllReduce: sums of float32 go round a ring")
+
 # Its role, on a rank that does not train.
 run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
     ${MPIEXEC} -n 3 --oversubscribe ${prefix}/bin/meshwork train mine.yaml

@@ -1,5 +1,5 @@
-// What the library has: a layer, an optimizer, a loss, a data source, a role and a schedule of
-// pipelines, a page each.
+// What the library has: a layer, an optimizer, a loss, a data source, a role, a schedule of pipelines
+// and a transport, a page each.
 #include <meshwork/extension.h>
 
 namespace mine {
@@ -7,6 +7,7 @@ namespace mine {
 void add_board(meshwork::Catalog& catalog);
 void add_oscillator(meshwork::Catalog& catalog);
 void add_pinball(meshwork::Catalog& catalog);
+void add_ring_all_reduce(meshwork::Catalog& catalog);
 void add_sign_momentum(meshwork::Catalog& catalog);
 void add_swish(meshwork::Catalog& catalog);
 void add_windowed_gpipe(meshwork::Catalog& catalog);
@@ -17,6 +18,7 @@ MESHWORK_EXTENSION(catalog) {
   mine::add_board(catalog);
   mine::add_oscillator(catalog);
   mine::add_pinball(catalog);
+  mine::add_ring_all_reduce(catalog);
   mine::add_sign_momentum(catalog);
   mine::add_swish(catalog);
   mine::add_windowed_gpipe(catalog);

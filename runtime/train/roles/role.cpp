@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "collectives/error.h"
+#include "collectives/hosted.h"
 #include "collectives/thread_without_signals.h"
 #include "runtime/config/range.h"
 #include "runtime/config/reader.h"
@@ -19,7 +20,7 @@ constexpr const char* end_of_training = "end of training";
 constexpr const char* return_of_role = "a role has returned";
 constexpr const char* stop_of_job = "stop";
 constexpr double longest_limit = 1e9;                    // seconds
-constexpr std::chrono::milliseconds between_looks{100};  // at what asks a rank to stop
+constexpr std::chrono::milliseconds between_looks{100};  // at what ends a wait
 constexpr std::int64_t most_ranks_of_a_role = std::int64_t{1} << 31;
 
 }  // namespace
@@ -129,14 +130,23 @@ RolesAtWork::RolesAtWork(const RoleMap& roles, Rpc& rpc, std::function<void(int)
 void RolesAtWork::end(double seconds) {
   std::vector<RpcAnswer<void>> heard;
   for (const int rank : ranks_) heard.push_back(rpc_->call_within(0, rank, end_of_training));
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::duration<double> limit(
+      std::min(seconds == 0 ? longest_limit : seconds, longest_limit));
+  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
   std::unique_lock lock(returned_->mutex);
   const auto have_all = [this] { return returned_->ranks.size() == ranks_.size(); };
-  if (seconds == 0) {
-    returned_->changed.wait(lock, have_all);
-    return;
+  while (!returned_->changed.wait_until(lock, std::min(until, Clock::now() + between_looks),
+                                        have_all)) {
+    if (Clock::now() >= until) break;
+    const std::set<int> returned = returned_->ranks;
+    lock.unlock();
+    if (Hosted* const hosted = Hosted::current()) hosted->look();
+    for (const int rank : ranks_) {
+      if (!returned.contains(rank)) rpc_->require_present(rank, "at the end of training");
+    }
+    lock.lock();
   }
-  const std::chrono::duration<double> limit(std::min(seconds, longest_limit));
-  if (returned_->changed.wait_for(lock, limit, have_all)) return;
   for (std::size_t i = 0; i < ranks_.size(); ++i) {
     if (returned_->ranks.contains(ranks_[i])) continue;
     fail("roles: rank {} ({}) has not ended {:g} s after training: {}", ranks_[i],

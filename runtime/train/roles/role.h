@@ -153,6 +153,7 @@ class RolesAtWork {
   RolesAtWork(const RoleMap& roles, Rpc& rpc, std::function<void(int reason)> stop = {});
   /// Tells them that training has ended, and waits until each has returned from its `run`. Throws
   /// `Error` with the role and the number of a rank that has not within `seconds`; 0: waits for ever.
+  /// Throws `RanksParted` with those of a rank that is gone, on this node.
   void end(double seconds);
 
  private:

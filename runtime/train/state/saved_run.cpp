@@ -52,7 +52,7 @@ CheckpointState state_of(const Model::State& model, bool with_optimizer) {
   state.keras_places = keras_places(*model.graph, model.keras_model);
   state.mesh = to_string(model.mesh().shape());
   state.device = model.device->traits().kind + ": " + model.device->description();
-  state.collectives = std::string(model.transport->name());
+  state.collectives = model.options.collectives.name_of(*model.transport);
   state.precision = std::string(name_of(model.options.precision));
   if (model.chooser) {
     state.kernels = model.chooser->record();
