@@ -245,7 +245,7 @@ std::int64_t stage_on(const Plan& plan, const PlannedOperation& planned, std::in
 void check_stages(const Plan& plan) {
   if (!plan.staged) return;
   if (std::ranges::find(plan.placing, plan.staged->axis) == plan.placing.end()) {
-    fail("the axis \"{}\" has no stages: `place` puts no layer on it",
+    fail("the axis \"{}\" has no stages: `place` puts no layer at some of its coordinates alone",
          plan.mesh.name(plan.staged->axis));
   }
   // Whether what `from` gives goes to an earlier stage of `to`, or to a later one.
