@@ -77,7 +77,7 @@ TEST_CASE("a thousand keys that are no expressions are found in time") {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 1000; ++i) {
     REQUIRE(layouts.find(path_of(i))->key == path_of(i));
-    REQUIRE(layouts.find(path_of(i) + "s") == nullptr);
+    REQUIRE(!layouts.find(path_of(i) + "s"));
   }
   CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1));
 }
