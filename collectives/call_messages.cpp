@@ -16,7 +16,7 @@ constexpr int head_tag = 0;
 constexpr int first_stream_tag = 1;
 
 /// What a head begins with. The lengths of the blocks follow, then the name, then the front. With what
-/// MPI adds, a small call fits a cache line, of which each costs as much as the rest of a message.
+/// MPI adds, a small call fits a cache line: each more costs as much as the rest of a message.
 struct HeadFields {
   std::uint64_t number;
   std::uint16_t front_bytes;  // 0 where it is a block
@@ -267,7 +267,7 @@ bool CallMessages::look(const Deliver& deliver) {
               deliver);
     moved = true;
   }
-  // Posted again when nobody waits for what has come, or there are few.
+  // They are posted again by a look that finds nothing, or when fewer than half are left.
   while (taken_ > (moved ? posted / 2 : 0)) {
     post((next_receive_ + posted - taken_) % posted);
     --taken_;

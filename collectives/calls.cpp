@@ -227,7 +227,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
   bool is_closed_ = false, has_ended_ = false;
   std::string broken_;  // by an error of MPI
   std::list<RunningFunction> running_;
-  // How many turns functions have taken, and the last one that a standby has seen, first when.
+  // How many turns functions have begun to take; the last one that a standby has seen, and when it
+  // saw it first.
   std::uint64_t turns_ = 0, noted_turn_ = 0;
   Clock::time_point turn_noted_;
   bool leader_runs_ = false;
@@ -267,8 +268,8 @@ class LookPauses {
 
  private:
   static constexpr int fewest = 4, most = 64;
-  // Half a microsecond if no other thread wants the processor; to change threads twice and back takes
-  // two and more.
+  // A yield takes half a microsecond if no other thread wants the processor, and two microseconds or
+  // more if one runs in between.
   static constexpr std::chrono::nanoseconds longest_vain_yield{1200};
   int pauses_ = 0;
   int spins_ = most;
@@ -1006,6 +1007,9 @@ void CallService::close() {
     throw Error(message);
   };
   const auto doing = [] { return std::string("the end of calls between ranks"); };
+  // Over all waits: each says so by itself only while it sleeps.
+  CollectiveTrace* const trace = ThreadTrace::current();
+  const TracedActivity activity(trace != nullptr ? TracePoint(trace, doing()) : TracePoint());
   const auto until = [&](const auto& ready) {
     while (!wait(ready, Clock::now() + between_looks_at_the_end, check, doing)) check();
     const std::scoped_lock lock(mutex_);

@@ -19,7 +19,7 @@ namespace meshwork {
 
 namespace {
 
-// Messages between pairs; nothing else sends any on the communicators of collectives.
+// Messages between pairs. Tag 0 is left to transports of extensions.
 // The tag of messages on `channel`.
 int tag_of(int channel) {
   constexpr int first = 1;

@@ -49,7 +49,7 @@ struct TextOptions {
 class TextSource final : public Source {
  public:
   /// Opens the files. Throws `Error`: a file that is missing or damaged, an array that is not of
-  /// integers along one dimension, files whose tokens have different types, which do not have
+  /// integers along one dimension, files whose tokens have different types or a type without
   /// `document_end`, a text too short for a window, options out of range.
   explicit TextSource(const TextOptions& options);
   ~TextSource() override;

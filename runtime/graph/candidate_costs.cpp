@@ -122,6 +122,9 @@ ChoiceCost CandidateCosts::own(int index, const Candidate& candidate) {
     }
     const int stored = problem_.closed[input]->layout;
     cost += bringing(stored, index, i, candidate);
+    if (gradient) {
+      cost += moving(candidate.raw[i], stored, input);
+    }
     if (role == TensorRole::variable && backward && operation.operation->backward_reads(i)) {
       cost += bringing(stored, index, i, candidate);
     }
@@ -140,7 +143,6 @@ ChoiceCost CandidateCosts::own(int index, const Candidate& candidate) {
           reduction, candidate.split, problem_.lengths[index], *problem_.mesh, costs));
     }
   }
-  cost += reduction(index, candidate);
   cost += held(index, candidate);
   cost += arithmetic(index, candidate);
   return cost;
@@ -151,11 +153,15 @@ ChoiceCost CandidateCosts::reduction(int index, const Candidate& candidate) {
   ChoiceCost cost;
   for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
     const TensorId input = operation.inputs[i];
-    if (problem_.graph->tensors[input].role == TensorRole::value ||
+    const GraphTensor& tensor = problem_.graph->tensors[input];
+    if (tensor.role != TensorRole::variable || tensor.consumers.size() != 1 ||
         !problem_.gives_gradient(operation, input)) {
       continue;
     }
-    cost += moving(candidate.raw[i], problem_.closed[input]->layout, input);
+    const int stored = problem_.closed[input]->layout;
+    if (problem_.layouts[candidate.raw[i]].dimensions == problem_.layouts[stored].dimensions) {
+      cost += moving(candidate.raw[i], stored, input);
+    }
   }
   return cost;
 }

@@ -31,7 +31,8 @@ class CandidateCosts {
   /// The arithmetic alone.
   [[nodiscard]] ChoiceCost arithmetic(int index, const Candidate& candidate) const;
 
-  /// The reduction of gradients of variables alone.
+  /// The reduction of gradients that lie as their variables do, but for partial sums, and have a
+  /// single use: these are added up over micro-batches first (parameter_form.h).
   [[nodiscard]] ChoiceCost reduction(int index, const Candidate& candidate);
 
   /// What bytes cost that a candidate of operation `index` leaves for backward, and those of copies

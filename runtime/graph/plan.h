@@ -158,9 +158,11 @@ struct PlanWithoutLimit {
 /// Predicted seconds of one training step on a rank.
 struct StepSeconds {
   double communication = 0, arithmetic = 0;  // of each micro-batch
-  double reduction = 0;                      // of the gradients of variables, once a step
+  double reduction = 0;  // of gradients that all micro-batches share, once a step
   [[nodiscard]] double of_micro_batch() const { return communication + arithmetic; }
-  [[nodiscard]] double sum() const { return of_micro_batch() + reduction; }
+  [[nodiscard]] double of_step(std::int64_t micro_batches) const {
+    return static_cast<double>(micro_batches) * of_micro_batch() + reduction;
+  }
 };
 
 struct Plan {
@@ -175,8 +177,8 @@ struct Plan {
   PlanningWork work;
   std::optional<PlanWithoutLimit> without_limit;  // where it took more than the limit
   std::vector<CutChoice> cut;  // in the order of the graph's operations; none: nothing is cheaper
-  /// Of the ranks that take longest.
-  [[nodiscard]] StepSeconds longest() const;
+  /// Of the ranks that take longest for a step of so many micro-batches.
+  [[nodiscard]] StepSeconds longest(std::int64_t micro_batches = 1) const;
   /// The stages of the pipeline for `micro_batches`; a single one without a pipeline.
   [[nodiscard]] Pipeline pipeline(std::int64_t micro_batches) const;
 };

@@ -215,7 +215,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.collectives = collectives->records();
   // The plan is for the rows that are worked on at once.
   report.micro_batches = std::ssize(request.micro_batches());
-  report.seconds = plan.longest();
+  report.seconds = plan.longest(report.micro_batches);
   report.seconds.communication *= static_cast<double>(report.micro_batches);
   report.seconds.communication += std::exchange(report.seconds.reduction, 0);
   report.seconds.arithmetic *= static_cast<double>(report.micro_batches);

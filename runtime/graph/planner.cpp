@@ -198,8 +198,8 @@ class Planner {
         if (crossing_of(from, to, mesh, rank).concerns_rank()) see(seconds, message);
       });
     };
-    // Inputs and targets are read where they are used. Variables are there, and their gradients come
-    // from each use.
+    // Inputs and targets are read where they are used. Variables are held there, and each use sends
+    // their gradients.
     std::vector<std::pair<TensorId, Places>> uses;
     for (const PlannedOperation& operation : plan.operations) {
       for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
@@ -232,8 +232,9 @@ class Planner {
 
 }  // namespace
 
-StepSeconds Plan::longest() const {
-  return std::ranges::max(seconds, {}, &StepSeconds::sum);
+StepSeconds Plan::longest(std::int64_t micro_batches) const {
+  return std::ranges::max(seconds, {},
+                          [=](const StepSeconds& one) { return one.of_step(micro_batches); });
 }
 
 Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
@@ -247,7 +248,7 @@ Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
 Plan plan_within(std::int64_t limit, Plan fastest, PlanRequest request,
                  const std::shared_ptr<const Graph>& graph,
                  const std::function<std::int64_t(const Plan&)>& bytes_of) {
-  const auto seconds = [](const Plan& plan) { return plan.longest().sum(); };
+  const auto seconds = [](const Plan& plan) { return plan.longest().of_step(1); };
   const std::int64_t most = bytes_of(fastest);
   if (most <= limit) return fastest;
   // From a price that decides between plans that take equally long to one that decides alone.

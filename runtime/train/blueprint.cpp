@@ -109,10 +109,10 @@ void Blueprint::place(const PlaceMap& places) {
     if (stages > std::ssize(graph->layers) && mesh.size(staged->axis) > 1) {
       add(fmt::format(
           "{} stage{} at each of the {} coordinates of \"{}\": {} in all, and the model has {} "
-          "layer{}; take fewer ranks of the axis, or fewer chunks",
+          "layer{}; take fewer ranks of the axis{}",
           staged->chunks, staged->chunks == 1 ? "" : "s", mesh.size(staged->axis),
           mesh.name(staged->axis), stages, graph->layers.size(),
-          graph->layers.size() == 1 ? "" : "s"));
+          graph->layers.size() == 1 ? "" : "s", staged->chunks == 1 ? "" : ", or fewer chunks"));
     }
   }
   for (const Axis axis : spread.placing) {

@@ -73,7 +73,7 @@ CompileOptions training_of(const LayerCase& subject) {
 
 // What `varied` asks for.
 void vary(Model& model, const LayerSamples& samples) {
-  // Parameters are made for a plan: for that of the step, they need not be made again.
+  // Parameters are made for a plan. Predictions come first, so they need not be made again.
   (void)model.plan(samples.source(), checked_rows, Mode::predict);
   unsigned seed = 41;
   for (const Variable& variable : model.graph().variables) {
@@ -572,14 +572,19 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
     DeviceMesh self = alone();
     one = outcome_of(subject, DataParallel(self));
     report.add(check_pieces(subject));
-    // What is wrong on one rank would be so in every layout.
-    if (!report.failures.empty()) return;
     pieces = in_pieces(blueprint_alone(subject, graph, self.shape()).planned->plan);
   };
   if (const std::string problem = problem_of(subject.name + " on one rank", on_one_rank);
       !problem.empty()) {
     report.failures.push_back(problem);
     return report;
+  }
+  // What is wrong in pieces on one rank would be so in every layout.
+  const std::string wrong =
+      on_any_rank(ranks, report.failures.empty() ? "" : report.failures.front());
+  if (!wrong.empty()) {
+    report.failures = {wrong};
+    pieces = {};
   }
   std::vector<std::string> batch_axes{""};
   for (const MeshAxis& axis : mesh.shape().axes()) {

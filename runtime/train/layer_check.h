@@ -125,9 +125,10 @@ struct LayerReport {
   void add(const LayerReport& more);
 };
 
-/// Checks pieces, and runs `limit` layouts of `subject` on `mesh`. A layout that cannot be planned or run on any rank is
-/// a failure as well. Collective over the mesh; the same report on all ranks. A rank that fails where
-/// others wait for it ends the job (exchange.h), and its message names the layout.
+/// Checks pieces, and runs `limit` layouts of `subject` on `mesh`. A layout that cannot be planned
+/// or run on any rank is a failure as well. Collective over the mesh; the same report on all ranks.
+/// A rank that fails where others wait for it ends the job (exchange.h), and its message names the
+/// layout.
 [[nodiscard]] LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh,
                                         std::size_t limit, unsigned seed);
 
