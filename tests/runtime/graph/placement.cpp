@@ -131,6 +131,11 @@ TEST_CASE("a prediction has the messages that there are, and reduces gradients o
     CHECK(found.seconds.communication ==
           Approx(static_cast<double>(micro_batches) * each.communication + each.reduction));
   }
+  // Gradients of weights that are split over the same ranks are scattered in each micro-batch.
+  const Plan sharded = planned(chain, MeshShape({{"stage", 1}, {"data", 2}}, 2), {},
+                               {{".*/kernel", {"data", {}}}, {".*/bias", {"data"}}});
+  CHECK(sharded.seconds.front().reduction == 0);
+  CHECK(sharded.seconds.front().communication > each.communication);
 }
 
 TEST_CASE("variables of several places get the gradients of all, once a batch") {
