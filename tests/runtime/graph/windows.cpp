@@ -166,9 +166,11 @@ TEST_CASE("predicted seconds of a step count its exchanges") {
         Flatten({.name = "flat"})(conv("c2", 1)(conv("c1", 3)(x))));
   };
   const LayoutEntries entries{{"c1/output", by_rows}, {"c2/output", by_rows}};
-  const double without = plan_of({8, 8, 2}, one, mesh, entries, 2).longest().communication;
-  const double with =
-      plan_of({8, 8, 2}, two_convolutions(), mesh, entries, 2).longest().communication;
+  const auto seconds = [&](const auto& layers) {
+    const StepSeconds longest = plan_of({8, 8, 2}, layers, mesh, entries, 2).longest();
+    return longest.communication + longest.reduction;
+  };
+  const double without = seconds(one), with = seconds(two_convolutions());
   // Forward and backward, two rows each to the rank in the middle, and 8 times more of c2's kernel
   // (9 elements of the window instead of 1): 2 (n - 1) / n of 3 * 3 * 8 floats.
   const CostModel costs;
