@@ -39,11 +39,12 @@ struct CallKind {
 
 // Requests of a rank at another; those that functions make do not count.
 constexpr std::size_t call_window = 16;
-constexpr Seconds longest_sleep{0.05};                    // of the leader, if nobody rings
-constexpr int sleeps_before_trim = 20;                    // a second without calls
-constexpr Seconds short_sleep{1e-3};                      // the same while something is under way
-constexpr std::chrono::milliseconds standby_tick{1};      // of the standby
-constexpr std::chrono::milliseconds between_checks{100};  // of a wait: whether it is in vain
+constexpr Seconds longest_sleep{0.05};                      // of the leader, if nobody rings
+constexpr int sleeps_before_trim = 20;                      // a second without calls
+constexpr Seconds short_sleep{1e-3};                        // the same while something is under way
+constexpr std::chrono::milliseconds standby_tick{1};        // of the standby
+constexpr std::chrono::milliseconds between_checks{100};    // of a wait: whether it is in vain
+constexpr std::chrono::milliseconds parting_patience{300};  // with a rank that leaves
 constexpr std::chrono::milliseconds between_rings{1};
 constexpr std::chrono::seconds thread_patience{1};  // where the service ends without the others
 constexpr std::chrono::milliseconds between_looks_at_the_end{20};
@@ -351,8 +352,13 @@ bool CallService::await_call(CallState& state, double seconds) {
   Clock::time_point until = Clock::time_point::max();
   if (seconds < 1e9) until = Clock::now() + duration_of(Seconds(std::max(seconds, 0.0)));
   until = std::min(until, state.deadline);
+  Clock::time_point noticed{};
   const auto check = [&] {
     if (!bells_.is_gone(state.callee)) return;
+    // One that leaves for an error of its own ends the job with that, which says more.
+    const Clock::time_point now = Clock::now();
+    if (noticed == Clock::time_point{}) noticed = now;
+    if (now - noticed < parting_patience) return;
     culprit_ = state.callee;
     const std::scoped_lock lock(mutex_);
     end_with(state, std::make_exception_ptr(RanksParted(fmt::format(
