@@ -971,7 +971,7 @@ void CallService::abandon() {
   stop_threads(true);
 }
 
-/// A rank that is gone and has not closed will never come to the end.
+/// From a rank that is gone and has not closed, nothing will come.
 void CallService::require_present(int rank, std::string_view where) {
   if (!bells_.is_gone(rank)) return;
   const int culprit = bells_.culprit_of(rank);

@@ -42,8 +42,8 @@ class PathPattern {
 
  private:
   std::string what_, key_, origin_;
-  bool is_text_ =
-      false;  // which means itself alone: distributions have such a key for each variable
+  // No expression, so it means itself alone. Distributions have such a key for each variable.
+  bool is_text_ = false;
   std::regex expression_;
 };
 

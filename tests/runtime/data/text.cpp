@@ -57,6 +57,15 @@ void check_windows(const TextOptions& options, const std::vector<Token>& tokens)
   CHECK(part == expected);
 }
 
+// `text` in files of 3, 0, 200 and all other bytes.
+std::vector<std::string> four_files(const Folder& folder, const std::string& text) {
+  write_file(folder / "a", text.substr(0, 3));
+  write_file(folder / "b", "");
+  write_gzip(folder / "c", text.substr(3, 200));
+  write_file(folder / "d", text.substr(203));
+  return {folder / "a", folder / "b", folder / "c", folder / "d"};
+}
+
 std::string error_of(const TextOptions& options) {
   try {
     (void)TextSource(options);
@@ -126,11 +135,7 @@ TEST_CASE("a gzipped text is that text") {
 TEST_CASE("several files are one text") {
   const Folder folder("text");
   const std::string text = letters(500);
-  write_file(folder / "a", text.substr(0, 3));
-  write_file(folder / "b", "");
-  write_gzip(folder / "c", text.substr(3, 200));
-  write_file(folder / "d", text.substr(203));
-  const std::vector<std::string> files{folder / "a", folder / "b", folder / "c", folder / "d"};
+  const std::vector<std::string> files = four_files(folder, text);
   check_windows<std::uint8_t>({.files = files, .length = 10}, bytes_of(text));
   const TextSource source({.files = files, .length = 10});
   CHECK(source.locate(0, 0) == folder / "a: token 0: sample 0");
@@ -141,13 +146,7 @@ TEST_CASE("several files are one text") {
 TEST_CASE("each file is a document, and the token that ends it stands behind it") {
   const Folder folder("text");
   const std::string text = letters(500);
-  write_file(folder / "a", text.substr(0, 3));
-  write_file(folder / "b", "");
-  write_gzip(folder / "c", text.substr(3, 200));
-  write_file(folder / "d", text.substr(203));
-  TextOptions options{.files = {folder / "a", folder / "b", folder / "c", folder / "d"},
-                      .length = 10,
-                      .document_end = 7};
+  TextOptions options{.files = four_files(folder, text), .length = 10, .document_end = 7};
   const std::string documents =
       text.substr(0, 3) + "\7" + "\7" + text.substr(3, 200) + "\7" + text.substr(203) + "\7";
   check_windows(options, bytes_of(documents));

@@ -241,6 +241,21 @@ TEST_CASE("a bounded query looks at no key before its bound") {
   }
 }
 
+TEST_CASE("queries of a document look at its keys alone, and some at none") {
+  AttentionShape at = whole(2, 140, 140, 4, 2, 8, 16);
+  at.bounded = true, at.causal = true;
+  Numbers numbers(at);
+  // The first sample has documents of 20 places, the second of 90; queries between 32 and 64 of the
+  // second look at nothing, and so do whole strips of a tile.
+  for (std::int64_t query = 0; query < at.queries; ++query) {
+    const auto i = static_cast<std::size_t>(query);
+    numbers.bounds[i] = static_cast<float>(query / 20 * 20);
+    numbers.bounds[140 + i] =
+        query >= 32 && query < 64 ? 140.0f : static_cast<float>(query / 90 * 90);
+  }
+  check(at, numbers);
+}
+
 TEST_CASE("heads of queries share heads of keys in groups") {
   check(whole(2, 9, 70, 6, 2, 8, 16));
   check(whole(1, 70, 9, 4, 1, 5, 3));
