@@ -967,8 +967,9 @@ void CallService::abandon() {
     ends_ = true;  // before it is broken: the leader takes that for a failure of MPI otherwise
     end_all("the calls between ranks have ended");
   }
-  bells_.leave_for(culprit_);
   stop_threads(true);
+  // Only now: functions may take their time to end, and others wait no longer for one that has left.
+  bells_.leave_for(culprit_);
 }
 
 /// From a rank that is gone and has not closed, nothing will come.
