@@ -155,9 +155,13 @@ class CallService : public std::enable_shared_from_this<CallService> {
   // ---- with the role ----
   bool look();
   void send_all();
+  void send_one(CallMessage&& message);
   void ring_callers();
   void deliver(CallMessage& message);
   // ---- from any thread ----
+  void send(CallMessage&& message);
+  template <class Send>
+  bool try_send(const Send& send);
   void flush();
   void wake_leader();
   void enter_looking();
@@ -169,9 +173,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
   void give_turn(RunningFunction& function);
   void take_turn(RunningFunction& function);
   void doze(bool& was_rung);
-  template <class Ready>
-  bool wait(const Ready& ready, Clock::time_point until, const std::function<void()>& check,
-            const std::function<std::string()>& doing);
+  template <class Ready, class Check, class Doing>
+  bool wait(const Ready& ready, Clock::time_point until, const Check& check, const Doing& doing);
   void expire(CallState& state);
   // ---- with the mutex ----
   void complete(CallState& state);
@@ -318,15 +321,13 @@ std::shared_ptr<CallState> CallService::call(int rank, std::string_view name, Ca
     calls_.emplace(message.number, Unanswered{state, !is_inside});
     call_count_ = calls_.size();
     Window& here = windows_[static_cast<std::size_t>(rank)];
-    if (is_inside || (here.unanswered < call_window && here.waiting.empty())) {
-      if (!is_inside) ++here.unanswered;
-      to_send_.push_back(std::move(message));
-      ++to_send_count_;
-    } else {
+    if (!is_inside && (here.unanswered == call_window || !here.waiting.empty())) {
       here.waiting.push_back(std::move(message));
+      return state;
     }
+    if (!is_inside) ++here.unanswered;
   }
-  flush();
+  send(std::move(message));
   return state;
 }
 
@@ -421,16 +422,20 @@ void CallService::send_all() {
       to_send_.pop_front();
       --to_send_count_;
     }
-    const int rank = message.rank;
-    const bool is_answer = message.kind != CallKind::request;
-    messages_.send(std::move(message));
-    if (is_answer && lookers_.load() > 0) {
-      if (std::ranges::find(to_ring_, rank) == to_ring_.end()) to_ring_.push_back(rank);
-      ring_at_ = Clock::now() + before_rings;
-      if (lookers_.load() > 0) continue;
-    }
-    bells_.ring(rank);
+    send_one(std::move(message));
   }
+}
+
+void CallService::send_one(CallMessage&& message) {
+  const int rank = message.rank;
+  const bool is_answer = message.kind != CallKind::request;
+  messages_.send(std::move(message));
+  if (is_answer && lookers_.load() > 0) {
+    if (std::ranges::find(to_ring_, rank) == to_ring_.end()) to_ring_.push_back(rank);
+    ring_at_ = Clock::now() + before_rings;
+    if (lookers_.load() > 0) return;
+  }
+  bells_.ring(rank);
 }
 
 /// Rings those to whom answers have gone, and who mostly look for them by now: one that has just
@@ -553,34 +558,52 @@ bool CallService::needs_leader() const {
          (ready_count_.load() > 0 && is_open_ && !is_turn_taken_);
 }
 
+/// Calls `send` unless another thread has the role. Whether it did.
+template <class Send>
+bool CallService::try_send(const Send& send) {
+  const std::unique_lock role(role_, std::try_to_lock);
+  if (!role) return false;
+  if (is_broken_) return true;
+  try {
+    send();
+    under_way_.store(messages_.is_under_way(), std::memory_order_relaxed);
+  } catch (const std::exception& error) {
+    const std::scoped_lock lock(mutex_);
+    end_all(fmt::format("calls between ranks: {}", message_of(error)));
+  }
+  return true;
+}
+
+/// Sends a message behind those that are to be sent, or leaves it to who looks.
+void CallService::send(CallMessage&& message) {
+  if (to_send_count_.load() > 0 || !try_send([&] { send_one(std::move(message)); })) {
+    const std::scoped_lock lock(mutex_);
+    to_send_.push_back(std::move(message));
+    ++to_send_count_;
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (to_send_count_.load() > 0) {  // this one, or what others have left to this thread meanwhile
+    flush();
+  } else if (under_way_) {
+    wake_leader();
+  }
+}
+
 /// Sends what is to be sent, or leaves it to who looks.
 void CallService::flush() {
-  bool is_left = true;
+  bool has_sent = true;
   do {
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    const std::unique_lock role(role_, std::try_to_lock);
-    if (!role) {
-      is_left = false;  // who has the role sees it before it sleeps
-      break;
-    }
-    if (is_broken_) return;
-    try {
-      send_all();
-      under_way_.store(messages_.is_under_way(), std::memory_order_relaxed);
-    } catch (const std::exception& error) {
-      const std::scoped_lock lock(mutex_);
-      end_all(fmt::format("calls between ranks: {}", message_of(error)));
-    }
-  } while (to_send_count_.load() > 0);
-  if (!is_left || under_way_) wake_leader();
+    has_sent = try_send([this] { send_all(); });  // else who has the role sees it before it sleeps
+  } while (has_sent && to_send_count_.load() > 0 && !is_broken_);
+  if (!has_sent || under_way_) wake_leader();
 }
 
 /// Returns true when `ready()`, or false at `until`. It looks, and sleeps where that is in vain for
 /// some time. `check` is called now and then. `doing` says what this rank does meanwhile.
-template <class Ready>
-bool CallService::wait(const Ready& ready, Clock::time_point until,
-                       const std::function<void()>& check,
-                       const std::function<std::string()>& doing) {
+template <class Ready, class Check, class Doing>
+bool CallService::wait(const Ready& ready, Clock::time_point until, const Check& check,
+                       const Doing& doing) {
   /// A function that waits lets others run.
   struct Turn {
     CallService* service;
@@ -613,8 +636,7 @@ bool CallService::wait(const Ready& ready, Clock::time_point until,
     }
   };
   Looking looking(*this);
-  Clock::time_point idle_since = Clock::now();
-  Clock::time_point checked = idle_since;
+  Clock::time_point idle_since{}, checked{};  // none: since now
   std::optional<TracedActivity> activity;
   for (int turn = 1;; ++turn) {
     if (ready()) return true;
@@ -633,6 +655,7 @@ bool CallService::wait(const Ready& ready, Clock::time_point until,
     const Clock::time_point now = Clock::now();
     if (now >= until) return false;
     if (idle_since == Clock::time_point{}) idle_since = now;
+    if (checked == Clock::time_point{}) checked = now;
     if (now - checked > between_checks) {
       checked = now;
       // What is left waiting is the service's own, so the job is not broken by it.
@@ -736,17 +759,15 @@ bool CallService::run_one() {
   }
   serving_for = outer;
   serving_function = outer_function;
+  send(std::move(reply));  // first of all: somebody waits for it
   function.reset();
   {
     const std::scoped_lock lock(mutex_);
     is_turn_taken_ = false;
     running_.erase(running);
     if (is_leader && leader_ == serving_thread) leader_runs_ = false;
-    to_send_.push_back(std::move(reply));
-    ++to_send_count_;
   }
   if (has_threads_) turn_is_free_.notify_one();
-  flush();
   return true;
 }
 
