@@ -168,7 +168,8 @@ inline RandomRun random_run(
     places += fmt::format("  {}: {{part: [{}, {}]}}\n", layer, first, last);
   }
   if (!places.empty()) {
-    spread += "place:\n" + places;
+    const bool balanced = staged && layers >= 3 * parts * chunks && places_draws.one_in(2);
+    spread += balanced ? "place: auto\n" : "place:\n" + places;
     if (staged) {
       spread +=
           fmt::format("pipeline: {{axis: part, schedule: {}, chunks: {}}}\n", schedule, chunks);

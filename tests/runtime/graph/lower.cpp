@@ -343,6 +343,65 @@ bool joins_blocks(const ParameterForm& form) {
                      [](const ParameterGroup& group) { return group.home == Home::joined; });
 }
 
+// An engine that counts what its steps send and what they take.
+class WatchedEngine {
+ public:
+  WatchedEngine(DeviceMesh& mesh, WatchedDevice& device, Transport& transport, const Plan& plan,
+                const UpdateRule& update)
+      : mesh_(mesh),
+        device_(device),
+        counting_(transport),
+        plan_(plan),
+        update_(update),
+        engine_(mesh, device, counting_, plan, 1, update) {}
+
+  [[nodiscard]] std::int64_t trainable_bytes() {
+    return engine_.parameters().form().trainable_count * 4;
+  }
+
+  /// Compares two runs of a step with its report, which it returns.
+  PlanReport check(const Engine::StepKey& key) {
+    const std::int64_t before = device_.workspaces;
+    Step& step = engine_.step(key);
+    for (std::size_t part = 0; part < step.fed_parts().size(); ++part) {
+      const std::vector<float> block(
+          static_cast<std::size_t>(size_of(step.fed_parts()[part].block)), 0.0f);
+      step.feed(part, block.data());
+    }
+    counting_.clear();
+    step.run({0, 0.0f});
+    step.run({1, 0.0f});
+    PlanReport report = report_plan(plan_, key.mode, key.rows, mesh_.rank(), update_, {},
+                                    Precision::float32, {}, key.walk);
+    std::vector<CollectiveRecord> twice = report.collectives;
+    twice.insert(twice.end(), report.collectives.begin(), report.collectives.end());
+    CHECK(to_string(counts_of(counting_)) == to_string(counts_of(twice, mesh_.shape())));
+    CHECK(to_string(counts_of(step.collectives(), mesh_.shape())) ==
+          to_string(counts_of(report.collectives, mesh_.shape())));
+    // Workspaces, which only compiling tells, come on top.
+    const ArenaSummary& arena = step.program().arena();
+    const std::int64_t workspaces = device_.workspaces - before;
+    CHECK(arena.bytes <= report.arena_bytes + workspaces);
+    if (joins_blocks(engine_.parameters().form())) {
+      // What is gathered, and its gradient, stand with the parameters.
+      CHECK(arena.bytes_if_unshared < report.arena_bytes_if_unshared + workspaces);
+    } else {
+      CHECK(arena.bytes_if_unshared == report.arena_bytes_if_unshared + workspaces);
+      // With them, first fit may find better places for the rest.
+      if (workspaces == 0) CHECK(arena.bytes == report.arena_bytes);
+    }
+    return report;
+  }
+
+ private:
+  DeviceMesh& mesh_;
+  WatchedDevice& device_;
+  CountingTransport counting_;
+  Plan plan_;
+  UpdateRule update_;
+  Engine engine_;
+};
+
 }  // namespace
 
 TEST_CASE("what a step sends, and the memory that it takes, are what was planned") {
@@ -355,47 +414,55 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
     DeviceMesh mesh(setting.axes);
     INFO(meshwork::to_string(mesh.shape())
          << ", " << test::to_string(setting.layouts) << ", batches over " << setting.batch_axis);
-    CountingTransport counting(*transport);
     const Plan plan = plan_of(training, mesh.shape(), setting.layouts, setting.batch_axis, 21);
-    Engine engine(mesh, device, counting, plan, 1, training.optimizer.update_rule());
+    WatchedEngine engine(mesh, device, *transport, plan, training.optimizer.update_rule());
     // Batches of another length than the plan's, and shorter than the mesh, too.
     for (const std::int64_t rows : {21, 8, 3}) {
       for (const Mode mode : {Mode::train, Mode::evaluate, Mode::predict}) {
         INFO(name_of(mode) << " with " << rows << " rows");
-        const std::int64_t before = device.workspaces;
-        Step& step = engine.step({mode, rows});
-        for (std::size_t part = 0; part < step.fed_parts().size(); ++part) {
-          const std::vector<float> block(
-              static_cast<std::size_t>(size_of(step.fed_parts()[part].block)), 0.0f);
-          step.feed(part, block.data());
-        }
-        counting.clear();
-        step.run({0, 0.0f});
-        step.run({1, 0.0f});
-        const PlanReport report =
-            report_plan(plan, mode, rows, mesh.rank(), training.optimizer.update_rule(), {});
-        std::vector<CollectiveRecord> twice = report.collectives;
-        twice.insert(twice.end(), report.collectives.begin(), report.collectives.end());
-        CHECK(to_string(counts_of(counting)) == to_string(counts_of(twice, mesh.shape())));
-        CHECK(to_string(counts_of(step.collectives(), mesh.shape())) ==
-              to_string(counts_of(report.collectives, mesh.shape())));
-        // Workspaces, which only compiling tells, come on top.
-        const ArenaSummary& arena = step.program().arena();
-        const std::int64_t workspaces = device.workspaces - before;
-        CHECK(arena.bytes <= report.arena_bytes + workspaces);
-        if (joins_blocks(engine.parameters().form())) {
-          // What is gathered, and its gradient, stand with the parameters.
-          CHECK(arena.bytes_if_unshared < report.arena_bytes_if_unshared + workspaces);
-        } else {
-          CHECK(arena.bytes_if_unshared == report.arena_bytes_if_unshared + workspaces);
-          // With them, first fit may find better places for the rest.
-          if (workspaces == 0) CHECK(arena.bytes >= report.arena_bytes);
-        }
-        const std::int64_t trainable = engine.parameters().form().trainable_count * 4;
+        const PlanReport report = engine.check({mode, rows});
+        const std::int64_t trainable = engine.trainable_bytes();
         CHECK(report.parameter_bytes == trainable);
         CHECK(report.gradient_bytes == (mode == Mode::train ? trainable : 0));
         CHECK(report.slot_bytes == (mode == Mode::train ? 2 * trainable : 0));
       }
+    }
+  }
+}
+
+TEST_CASE("what a pipeline sends, and the memory that its schedules take, are what was planned") {
+  const Communicator world = Communicator::world();
+  const std::unique_ptr<Device> inner = make_device({});
+  WatchedDevice device(*inner);
+  const std::unique_ptr<Transport> transport = make_transport("auto", world, &device.queues());
+  const Trained deep{.build = [](SymbolicTensor x) {
+    for (int layer = 0; layer < 8; ++layer) {
+      x = Dense({.name = fmt::format("d{}", layer), .units = 8, .activation = Activation::tanh})(x);
+    }
+    return x;
+  }};
+  DeviceMesh mesh({{"stage", world.size()}, {"data", 1}});
+  for (const std::int64_t chunks : {1, 2}) {
+    PlaceMap places(mesh.shape());
+    places.stage_over("stage", chunks);
+    for (int layer = 0; layer < 8; ++layer) {
+      places.insert(fmt::format("d{}", layer), {{"stage", layer}});
+    }
+    TrainedBlueprint of = blueprint_of(deep, mesh.shape(), {}, "data");
+    of.blueprint.place(places);
+    of.blueprint.draw(of.data, 21);
+    const Plan& plan = of.blueprint.planned->plan;
+    for (const PipelineSchedule& schedule :
+         {one_forward_one_backward(), gpipe(), zero_bubble(), in_turn()}) {
+      if (chunks > 1 && schedule == zero_bubble()) continue;
+      WatchedEngine engine(mesh, device, *transport, plan, deep.optimizer.update_rule());
+      for (const std::int64_t rows : {21, 3}) {  // of five micro-batches, and of three
+        INFO(schedule.name << ", " << chunks << " stages at a coordinate, " << rows << " rows");
+        (void)engine.check({.mode = Mode::train,
+                            .rows = rows,
+                            .walk = {.micro_batches = 5, .schedule = schedule}});
+      }
+      (void)engine.check({.mode = Mode::evaluate, .rows = 21});
     }
   }
 }
