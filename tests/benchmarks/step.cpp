@@ -15,8 +15,8 @@
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
-// rows of the next), `sharded` (batches, and each kernel over the same ranks), `planes` (of
-// volumes), `towers` (each on a rank of its own), a pipeline of dense layers with 8 micro-batches
+// rows of the next), `megatron` (MegatronLayout), `sequence` (of a GPT, places), `sharded` (batches,
+// and each kernel over the same ranks), `planes` (of volumes), `towers` (each on a rank of its own), a pipeline of dense layers with 8 micro-batches
 // (`stages`, of 1f1b; `gpipe`; `chunks`, of two stages a rank; `bubbles`, of zero_bubble) or `parts`
 // (the same micro-batches without stages). PRECISION is `float32`,
 // `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto` or `never`: whether samples may
@@ -68,6 +68,7 @@
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "runtime/train/reporting/profile.h"
+#include "runtime/train/strategies/megatron_layout.h"
 #include "tests/support/convnet.h"
 
 using namespace meshwork;
@@ -294,6 +295,13 @@ Distribution spread(DeviceMesh& mesh, const std::string& how, int depth) {
     layouts["d2/kernel"] = {"ranks", unsharded};
     return ModelParallel(mesh, layouts, {.batch_axis = ""});
   }
+  if (how == "megatron") {
+    return MegatronLayout(mesh, {.axis = "ranks"}, {.batch_axis = ""});
+  }
+  if (how == "sequence") {
+    layouts["add.*/output"] = {unsharded, "ranks", unsharded};
+    return ModelParallel(mesh, layouts, {.batch_axis = ""});
+  }
   if (how == "planes") {
     const TensorLayout planes{unsharded, "ranks", unsharded, unsharded, unsharded};
     layouts["input"] = planes;
@@ -320,8 +328,8 @@ Distribution spread(DeviceMesh& mesh, const std::string& how, int depth) {
     return ModelParallel(mesh, layouts, options);
   }
   fail(
-      "SPREAD is data, model, sharded, planes, towers, stages, gpipe, chunks, bubbles or parts, "
-      "not \"{}\"",
+      "SPREAD is data, model, megatron, sequence, sharded, planes, towers, stages, gpipe, chunks, "
+      "bubbles or parts, not \"{}\"",
       how);
 }
 
