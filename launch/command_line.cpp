@@ -97,7 +97,8 @@ Examples:
   meshwork plan configs/fashion_mnist_mlp.yaml
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=4096,model=16 --rows 65536
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --rank 5 --json
-  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --layout hidden_1/kernel)";
+  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --layout hidden_1/kernel
+  meshwork plan configs/pipeline_mlp.yaml --mesh stage=4,data=1 --svg parts.svg)";
 
 constexpr const char* summary_examples = R"(
 Shows what `train` prints before the first step: the layers with their outputs, parameters and
@@ -596,9 +597,10 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
   plan->add_option("--layout", line.picture,
                    "Draw which rank holds which block of this variable, output or input")
       ->type_name("TENSOR");
-  plan->add_option("--svg", line.svg, "With --layout: draw mesh and layout into this file")
-      ->type_name("FILE")
-      ->needs("--layout");
+  plan->add_option("--svg", line.svg,
+                   "Draw into this file: with --layout mesh and layout, else the parts of a placed "
+                   "model and their messages")
+      ->type_name("FILE");
   plan->add_flag("--overwrite", line.overwrite, "With --svg: replace a file that is no SVG");
   add_part(*plan, line);
 

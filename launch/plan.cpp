@@ -1,4 +1,4 @@
-// meshwork plan: the plan as a table, as JSON, or the picture of one layout.
+// meshwork plan: the plan as a table, as JSON, or the picture of one layout or of the model's parts.
 #include <unistd.h>
 
 #include <cstdio>
@@ -14,6 +14,7 @@
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/output_place.h"
 #include "runtime/config/nearest.h"
+#include "runtime/graph/parts_picture.h"
 #include "runtime/mesh/picture.h"
 #include "runtime/mesh/svg_picture.h"
 #include "runtime/train/reporting/terminal.h"
@@ -38,6 +39,23 @@ std::string picture_of(const Plan& plan, const CommandLine& line, std::int64_t r
                      picture(layout, graph.shape_of(tensor, rows), plan.mesh, options));
 }
 
+// The parts of the model, by reports of the ranks that differ from `line.rank` by their part alone.
+std::string picture_of_parts(const RunConfig& config, const Plan& plan, const CommandLine& line,
+                             const Source& source, std::int64_t rows) {
+  if (plan.placing.empty()) {
+    fail(
+        "--svg without --layout draws the parts of a model, and this one has none on the mesh {}: "
+        "nothing is placed; --layout TENSOR draws a layout",
+        to_string(plan.mesh));
+  }
+  std::vector<PlanReport> reports;
+  for (std::int64_t part = 0; part < plan.mesh.size_over(plan.placing); ++part) {
+    const std::int64_t rank = plan.mesh.neighbour(line.rank, plan.placing, part);
+    reports.push_back(config.report(plan, source, rows, line.mode, rank));
+  }
+  return parts_picture(parts_of(plan, reports));
+}
+
 constexpr std::string_view begins_svg = "<svg";
 
 bool is_svg(const std::filesystem::path& file) {
@@ -49,7 +67,9 @@ std::string write_svg(const CommandLine& line, const RunConfig& config, const st
   RunFiles files = inputs_of(line, config);
   files.write(line.svg, "the picture", is_svg);
   write_whole(line.svg, svg);
-  return fmt::format("{}: the layout of {}\n", line.svg, line.picture);
+  return fmt::format(
+      "{}: {}\n", line.svg,
+      line.picture.empty() ? "the parts of the model" : "the layout of " + line.picture);
 }
 
 // A plan may be made for a mesh that batches are too small for; training would refuse it.
@@ -114,6 +134,7 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
   if (!line.picture.empty()) {
     return picture_of(plan, line, rows);
   }
+  if (!line.svg.empty()) return picture_of_parts(config, plan, line, *source, rows);
   const PlanReport report = config.report(plan, *source, rows, line.mode, line.rank);
   return line.json ? to_json(report) : to_text(report, text_width(STDOUT_FILENO));
 }

@@ -106,15 +106,15 @@ std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan,
   }
   PlanReport::Pipeline pipeline{
       .axis = plan.mesh.name(axis), .schedule = request.walk.schedule.name, .chunks = of.chunks};
-  const Actions actions = actions_of(request.walk.schedule, of);
-  pipeline.held = most_held(actions[static_cast<std::size_t>(plan.mesh.coordinate(rank, axis))]);
+  pipeline.actions = actions_of(request.walk.schedule, of);
+  pipeline.held =
+      most_held(pipeline.actions[static_cast<std::size_t>(plan.mesh.coordinate(rank, axis))]);
   // A coordinate's stages share its time evenly.
-  std::vector<double> by_stage;
   for (std::int64_t stage = 0; stage < of.stages(); ++stage) {
-    by_stage.push_back(seconds[static_cast<std::size_t>(stage % of.ranks)] /
-                       static_cast<double>(of.chunks));
+    pipeline.stage_seconds.push_back(seconds[static_cast<std::size_t>(stage % of.ranks)] /
+                                     static_cast<double>(of.chunks));
   }
-  pipeline.seconds = duration_of(actions, by_stage) + reduction;
+  pipeline.seconds = duration_of(pipeline.actions, pipeline.stage_seconds) + reduction;
   const double worked =
       static_cast<double>(of.micro_batches) * std::accumulate(seconds.begin(), seconds.end(), 0.0);
   if (pipeline.seconds > 0) {
@@ -292,11 +292,8 @@ std::string to_text(const PlanReport& report, std::size_t width) {
                           report.micro_batches)
             : fmt::format("the {} stages of this rank hold {} micro-batches at most, of {} in each",
                           pipeline->chunks, pipeline->held, report.micro_batches);
-    text += fmt::format(
-        "\npipeline over {}, {}: {}; a step is predicted to take {}, of which a rank is idle for "
-        "{:.0f} %\n",
-        pipeline->axis, pipeline->schedule, holds, seconds_text(pipeline->seconds),
-        100 * pipeline->idle);
+    text += fmt::format("\npipeline over {}, {}: {}; {}\n", pipeline->axis, pipeline->schedule,
+                        holds, to_text(*pipeline));
   }
   if (!report.cut.empty()) {
     TextTable cut({"operation", "ways to spread", "weighed"}, {1, 2});
@@ -352,6 +349,11 @@ std::string to_text(const PlanReport& report, std::size_t width) {
         readable_bytes(other->bytes), readable_bytes(other->limit), other->times_as_long);
   }
   return wrapped(text, width);
+}
+
+std::string to_text(const PlanReport::Pipeline& pipeline) {
+  return fmt::format("a step is predicted to take {}, of which a rank is idle for {:.0f} %",
+                     seconds_text(pipeline.seconds), 100 * pipeline.idle);
 }
 
 std::string to_json(const PlanReport& report) {

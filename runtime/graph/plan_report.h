@@ -53,10 +53,12 @@ struct PlanReport {
   // Where the model has stages.
   struct Pipeline {
     std::string axis, schedule;
-    std::int64_t chunks = 1;  // stages of a rank
-    std::int64_t held = 0;    // micro-batches that they hold at once
-    double seconds = 0;       // of a step, as predicted of the stages' seconds
-    double idle = 0;          // the share of it in which a rank waits, on average
+    std::int64_t chunks = 1;            // stages of a rank
+    std::int64_t held = 0;              // micro-batches that they hold at once
+    double seconds = 0;                 // of a step, as predicted of the stages' seconds
+    double idle = 0;                    // the share of it in which a rank waits, on average
+    Actions actions;                    // by coordinate of the axis
+    std::vector<double> stage_seconds;  // by stage, of a micro-batch, as timeline_of takes them
   };
   std::optional<Pipeline> pipeline;
   // Bytes on this rank.
@@ -92,6 +94,8 @@ struct PlanReport {
 
 /// Tables for a terminal of `width` columns; 0: as wide as they are.
 [[nodiscard]] std::string to_text(const PlanReport& report, std::size_t width = 0);
+/// "a step is predicted to take 7.74 ms, of which a rank is idle for 28 %".
+[[nodiscard]] std::string to_text(const PlanReport::Pipeline& pipeline);
 /// One JSON object with everything that the tables show.
 [[nodiscard]] std::string to_json(const PlanReport& report);
 

@@ -3,51 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <iterator>
 #include <string_view>
 #include <utility>
 
 #include "runtime/mesh/block_grid.h"
+#include "runtime/mesh/svg_drawing.h"
 
 namespace meshwork {
 namespace {
 
 // All lengths are in pixels.
-constexpr int margin = 16, gap = 48;
-constexpr int line_height = 18, font_size = 13;
+constexpr int margin = SvgDrawing::margin, gap = 48;
+constexpr int line_height = SvgDrawing::line_height;
 constexpr int rank_width = 44, rank_height = 36;
 constexpr int least_block_width = 64, block_height = 44;
 constexpr std::int64_t most_shown = 8;
-
-/// The width of a text, about.
-int pixels_of(std::string_view text) {
-  const auto characters = std::count_if(text.begin(), text.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-  });
-  return static_cast<int>(std::ceil(static_cast<double>(characters) * 0.6 * font_size));
-}
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      default:
-        result += c;
-    }
-  }
-  return result;
-}
 
 class SvgPicture {
  public:
@@ -63,14 +34,9 @@ class SvgPicture {
     const int right = draw_blocks(mesh_right + gap, top);
     width_ = std::max(right, margin + pixels_of(grid_.title() + name_ + ": ")) + margin;
     height_ += margin;
-    text(margin, margin + font_size, "start", name_ + ": " + grid_.title(),
-         " font-weight=\"bold\"");
-    return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-        "viewBox=\"0 0 {0} {1}\" font-family=\"Helvetica, Arial, sans-serif\" "
-        "font-size=\"{2}\">\n"
-        "<rect width=\"{0}\" height=\"{1}\" fill=\"#ffffff\"/>\n{3}</svg>\n",
-        width_, height_, font_size, body_);
+    drawing_.text(margin, margin + SvgDrawing::font_size, "start", name_ + ": " + grid_.title(),
+                  SvgDrawing::bold_text);
+    return drawing_.document(width_, height_);
   }
 
  private:
@@ -85,23 +51,24 @@ class SvgPicture {
     const ShownPositions columns = shown_of(across_, most_shown);
     const int left = margin + (rows_name.empty() ? 0 : pixels_of(rows_name) + 8);
     const int right = left + static_cast<int>(columns.size()) * rank_width;
-    text((left + right) / 2, top - 8, "middle", mesh_.name(axes - 1) + " →");
-    text(margin, top + rank_height / 2 + 5, "start", rows_name);
-    if (!rows_name.empty()) text(margin, top + rank_height / 2 + 5 + line_height, "start", "↓");
+    drawing_.text((left + right) / 2, top - 8, "middle", mesh_.name(axes - 1) + " →");
+    drawing_.text(margin, top + rank_height / 2 + 5, "start", rows_name);
+    if (!rows_name.empty())
+      drawing_.text(margin, top + rank_height / 2 + 5 + line_height, "start", "↓");
     for (std::size_t row = 0; row < rows.size(); ++row) {
       for (std::size_t column = 0; column < columns.size(); ++column) {
         const int x = left + static_cast<int>(column) * rank_width;
         const int y = top + static_cast<int>(row) * rank_height;
         if (!rows[row] || !columns[column]) {
-          elided(x, y, rank_width, rank_height, rows[row].has_value());
+          drawing_.elided(x, y, rank_width, rank_height, rows[row].has_value());
           continue;
         }
         const std::int64_t rank = *rows[row] * across_ + *columns[column];
-        box(x, y, rank_width, rank_height,
-            grid_.holds(rank) ? colour(grid_.position_of(rank, grid_.rows()),
-                                       grid_.position_of(rank, grid_.columns()))
-                              : "#ffffff",
-            fmt::format("{}", rank));
+        drawing_.box(x, y, rank_width, rank_height,
+                     grid_.holds(rank) ? colour(grid_.position_of(rank, grid_.rows()),
+                                                grid_.position_of(rank, grid_.columns()))
+                                       : "#ffffff",
+                     fmt::format("{}", rank));
       }
     }
     caption(left, right, top + static_cast<int>(rows.size()) * rank_height, "ranks of the mesh");
@@ -125,23 +92,24 @@ class SvgPicture {
     }
     for (std::size_t column = 0; column < columns.size(); ++column) {
       if (!columns[column]) continue;
-      text(left + static_cast<int>(column) * width + width / 2, top - 8, "middle",
-           grid_.label(grid_.columns(), *columns[column]));
+      drawing_.text(left + static_cast<int>(column) * width + width / 2, top - 8, "middle",
+                    grid_.label(grid_.columns(), *columns[column]));
     }
     for (std::size_t row = 0; row < rows.size(); ++row) {
       const int y = top + static_cast<int>(row) * block_height;
       if (rows[row]) {
-        text(left - 8, y + block_height / 2 + 5, "end", grid_.label(grid_.rows(), *rows[row]));
+        drawing_.text(left - 8, y + block_height / 2 + 5, "end",
+                      grid_.label(grid_.rows(), *rows[row]));
       }
       for (std::size_t column = 0; column < columns.size(); ++column) {
         const int x = left + static_cast<int>(column) * width;
         if (!rows[row] || !columns[column]) {
-          elided(x, y, width, block_height, rows[row].has_value());
+          drawing_.elided(x, y, width, block_height, rows[row].has_value());
           continue;
         }
         const BlockGrid::Cell cell = grid_.cell(*rows[row], *columns[column]);
-        box(x, y, width, block_height,
-            cell.empty ? "#ffffff" : colour(*rows[row], *columns[column]), cell.text);
+        drawing_.box(x, y, width, block_height,
+                     cell.empty ? "#ffffff" : colour(*rows[row], *columns[column]), cell.text);
       }
     }
     const int right = left + static_cast<int>(columns.size()) * width;
@@ -151,43 +119,24 @@ class SvgPicture {
   }
 
   void caption(int left, int right, int bottom, std::string_view words) {
-    text((left + right) / 2, bottom + line_height, "middle", words, " fill=\"#57606a\"");
+    drawing_.text((left + right) / 2, bottom + line_height, "middle", words,
+                  SvgDrawing::quiet_text);
     height_ = std::max(height_, bottom + line_height);
   }
 
-  // Light backgrounds on which black is easy to read. Few blocks all differ; of more, three steps a
-  // row let neighbours differ.
+  // Few blocks all differ; of more, three steps a row let neighbours differ.
   [[nodiscard]] std::string colour(std::int64_t row, std::int64_t column) const {
-    constexpr std::array<const char*, 8> palette{"#aed6f1", "#f9e79f", "#abebc6", "#f5b7b1",
-                                                 "#d2b4de", "#fad7a0", "#a3e4d7", "#f5cba7"};
+    constexpr const auto& palette = SvgDrawing::palette;
     const std::int64_t columns = grid_.columns().count;
     const bool few = grid_.rows().count * columns <= std::ssize(palette);
     return palette[static_cast<std::size_t>(row * (few ? columns : 3) + column) % palette.size()];
-  }
-
-  void text(int x, int y, std::string_view anchor, std::string_view words,
-            std::string_view attributes = "") {
-    if (words.empty()) return;
-    body_ += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor,
-                         attributes, escaped(words));
-  }
-
-  void box(int x, int y, int width, int height, std::string_view fill, std::string_view words) {
-    body_ += fmt::format(
-        "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\" stroke=\"#24292f\"/>\n", x,
-        y, width, height, fill);
-    text(x + width / 2, y + height / 2 + 5, "middle", words);
-  }
-
-  void elided(int x, int y, int width, int height, bool across) {
-    text(x + width / 2, y + height / 2 + 5, "middle", across ? "…" : "⋮");
   }
 
   std::string name_;
   const BlockGrid& grid_;
   const MeshShape& mesh_;
   std::int64_t across_;  // ranks along the last axis
-  std::string body_;
+  SvgDrawing drawing_;
   int width_ = 0, height_ = 0;
 };
 
