@@ -200,6 +200,11 @@ Placement placement_of(const PlanRequest& request) {
   return all;
 }
 
+std::int64_t layers_that_work(const PlanRequest& request) {
+  return std::ranges::count_if(work_of_layers(request),
+                               [](const LayerWork& work) { return work.seconds > 0; });
+}
+
 void place(Plan& plan, const PlanRequest& request) {
   const Placement placement = placement_of(request);
   std::vector<std::optional<Places>> read(plan.tensors.size());  // by tensor: where
