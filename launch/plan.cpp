@@ -74,9 +74,15 @@ std::string write_svg(const CommandLine& line, const RunConfig& config, const st
 
 // A plan may be made for a mesh that batches are too small for; training would refuse it.
 void warn_of_idle_ranks(const MeshShape& mesh, std::optional<Axis> batch_axis, std::int64_t rows,
-                        std::vector<std::string>& warnings) {
+                        std::int64_t micro_batches, std::vector<std::string>& warnings) {
   const std::int64_t parts = batch_axis ? mesh.size(*batch_axis) : 1;
-  if (rows >= parts) return;
+  if (rows >= parts) {
+    if (rows / parts >= micro_batches) return;
+    warnings.push_back(fmt::format(
+        "{} microbatches are too many for a batch of {}; training would take {} or fewer",
+        micro_batches, rows, rows / parts));
+    return;
+  }
   warnings.push_back(
       fmt::format("a batch of {} leaves {} of the {} ranks along axis \"{}\" without a row; a "
                   "batch_size of {} would give each one",
@@ -130,7 +136,9 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
     warnings.push_back(fmt::format("roles: {} ranks train, and this plan is for {} that do", count,
                                    mesh.rank_count()));
   }
-  warn_of_idle_ranks(mesh, config.batch_axis(mesh), rows, warnings);
+  warn_of_idle_ranks(mesh, config.batch_axis(mesh), rows,
+                     line.mode == Mode::train ? config.fit_options().walk.micro_batches : 1,
+                     warnings);
   if (!line.picture.empty()) {
     return picture_of(plan, line, rows);
   }

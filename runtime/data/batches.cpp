@@ -56,10 +56,11 @@ void check_batching(std::int64_t rows, std::int64_t batch_size, std::int64_t par
         what, batch_size, batch_shards, batch_axis, batch_shards);
   }
   if (batch_size / batch_shards < parts) {
-    fail(
-        "{}: {} microbatches are too many for batch_size {}: {} ranks share the rows of each; "
-        "choose {} or fewer",
-        what, parts, batch_size, batch_shards, batch_size / batch_shards);
+    fail("{}: {} microbatches are too many for batch_size {}: {}; choose {} or fewer", what, parts,
+         batch_size,
+         batch_shards == 1 ? "each has a row at least"
+                           : fmt::format("{} ranks share the rows of each", batch_shards),
+         batch_size / batch_shards);
   }
 }
 

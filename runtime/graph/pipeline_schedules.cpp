@@ -77,9 +77,6 @@ std::vector<Action> list_in_turn(const Pipeline& pipeline, std::int64_t coordina
 }
 
 std::vector<Action> list_zero_bubble(const Pipeline& pipeline, std::int64_t coordinate) {
-  if (pipeline.chunks > 1) {
-    fail("zero_bubble: expected one stage at each coordinate, found chunks: {}", pipeline.chunks);
-  }
   std::vector<Action> all;
   const auto add_weights = [&](std::int64_t batch) {
     if (batch >= 0) all.push_back({Kind::weight_gradients, coordinate, batch});
@@ -121,7 +118,7 @@ PipelineSchedule gpipe() {
   return {"gpipe", list_gpipe};
 }
 PipelineSchedule zero_bubble() {
-  return {"zero_bubble", list_zero_bubble};
+  return {"zero_bubble", list_zero_bubble, /*takes_chunks=*/false};
 }
 PipelineSchedule in_turn() {
   return {"in_turn", list_in_turn};

@@ -6,7 +6,6 @@
 
 #include "collectives/element_type.h"
 #include "collectives/error.h"
-#include "runtime/graph/operations/identity.h"
 #include "runtime/mesh/crossing.h"
 
 namespace meshwork {
@@ -49,6 +48,12 @@ std::vector<LayerWork> work_of_layers(const PlanRequest& request) {
     work[first].held += float32_bytes * static_cast<double>(element_count(output));
   }
   return work;
+}
+
+// Whether it only passes a value on, such as the end of a block: that is where the value is.
+bool passes_on(const Operation& operation) {
+  const Fusible fusible = operation.fusible();
+  return fusible.is_epilogue && fusible.epilogue.empty();
 }
 
 // What balances stages: seconds, and bytes at their price. The micro-batches that a stage holds are
@@ -122,9 +127,7 @@ class OnAxis {
         balanced ? balanced_stages(request, everywhere) : std::vector<std::int64_t>();
     for (const GraphOperation& operation : graph_.operations) {
       std::optional<Coordinates>& at = at_.emplace_back();
-      // What only passes a value on, such as the end of a block, is where the value is.
-      const bool works =
-          dynamic_cast<const IdentityOperation*>(operation.operation.get()) == nullptr;
+      const bool works = !passes_on(*operation.operation);
       if (operation.layer >= 0 && works && balanced) {
         at = Coordinates{stages[at_.size() - 1]};
       } else if (operation.layer >= 0 && works) {
@@ -195,6 +198,11 @@ Placement placement_of(const PlanRequest& request) {
     }
   }
   return all;
+}
+
+std::int64_t layers_that_work(const PlanRequest& request) {
+  return std::ranges::count_if(work_of_layers(request),
+                               [](const LayerWork& work) { return work.seconds > 0; });
 }
 
 void place(Plan& plan, const PlanRequest& request) {

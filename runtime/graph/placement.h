@@ -40,6 +40,9 @@ struct Placement {
 };
 [[nodiscard]] Placement placement_of(const PlanRequest& request);
 
+/// How many layers of `request`'s graph take time, so that each could be a stage that is balanced.
+[[nodiscard]] std::int64_t layers_that_work(const PlanRequest& request);
+
 /// Gives the layouts of a plan the places that follow from those of its graph's operations, in their
 /// order, and the plan the axes of those.
 void place(Plan& plan, const PlanRequest& request);

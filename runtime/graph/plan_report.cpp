@@ -163,6 +163,15 @@ std::string json_tensors(const std::vector<ReportedTensor>& tensors, const MeshS
   return text;
 }
 
+// A value from place to place, which one rank sends and another receives.
+bool is_message(const CollectiveRecord& record) {
+  return record.name == "send";
+}
+
+std::string_view name_on_rank(const CollectiveRecord& record) {
+  return is_message(record) && record.sends_to.empty() ? "receive" : record.name;
+}
+
 }  // namespace
 
 std::string readable_bytes(std::int64_t bytes) {
@@ -265,12 +274,25 @@ std::string to_text(const PlanReport& report, std::size_t width) {
       tensor_table(report.fed, report.mesh, width));
 
   std::int64_t sent = 0;
-  TextTable table({"phase", "collective", "axes", "elements", "bytes sent", "of what"}, {3, 4});
+  const bool has_messages = std::ranges::any_of(report.collectives, is_message);
+  std::vector<std::string> heading{"phase", "collective", "axes", "elements", "bytes sent"};
+  std::vector<std::size_t> numbers{3, 4};
+  if (has_messages) {
+    heading.emplace_back("received");
+    numbers.push_back(5);
+  }
+  heading.emplace_back("of what");
+  TextTable table(std::move(heading), std::move(numbers));
   for (const CollectiveRecord& record : report.collectives) {
     sent += record.bytes_sent;
-    table.add({record.purpose.phase, std::string(record.name), report.mesh.names(record.axes),
-               std::to_string(record.global_elements), std::to_string(record.bytes_sent),
-               record.purpose.what});
+    std::vector<std::string> row{
+        record.purpose.phase, std::string(name_on_rank(record)), report.mesh.names(record.axes),
+        std::to_string(record.global_elements), std::to_string(record.bytes_sent)};
+    if (has_messages) {
+      row.push_back(record.is_exchange() ? std::to_string(record.bytes_received) : "");
+    }
+    row.push_back(record.purpose.what);
+    table.add(std::move(row));
   }
   text += fmt::format("\ncollectives of one step: {}, {} sent by this rank\n",
                       report.collectives.size(), readable_bytes(sent));
@@ -369,9 +391,11 @@ std::string to_json(const PlanReport& report) {
     }
     collectives += fmt::format(
         "{}\n    {{\"phase\": {}, \"collective\": {}, \"axes\": [{}], \"type\": {}, "
-        "\"elements\": {}, \"bytes_sent\": {}, \"what\": {}}}",
-        collectives.empty() ? "" : ",", json_text(record.purpose.phase), json_text(record.name),
-        over, json_text(name_of(record.type)), record.global_elements, record.bytes_sent,
+        "\"elements\": {}, \"bytes_sent\": {}, {}\"what\": {}}}",
+        collectives.empty() ? "" : ",", json_text(record.purpose.phase),
+        json_text(name_on_rank(record)), over, json_text(name_of(record.type)),
+        record.global_elements, record.bytes_sent,
+        record.is_exchange() ? fmt::format("\"bytes_received\": {}, ", record.bytes_received) : "",
         json_text(record.purpose.what));
   }
   std::string cut;

@@ -160,7 +160,13 @@ Action action_of(const std::string& text) {
   return {static_cast<Kind>(letters.find(text[at])), stage, number(all.substr(at + 1))};
 }
 
+void check_chunks(const PipelineSchedule& schedule, std::int64_t chunks) {
+  if (schedule.takes_chunks || chunks == 1) return;
+  fail("{}: expected one stage at each coordinate, found chunks: {}", schedule.name, chunks);
+}
+
 Actions actions_of(const PipelineSchedule& schedule, const Pipeline& pipeline) {
+  check_chunks(schedule, pipeline.chunks);
   Actions actions;
   for (std::int64_t coordinate = 0; coordinate < pipeline.ranks; ++coordinate) {
     actions.push_back(schedule.list(pipeline, coordinate));

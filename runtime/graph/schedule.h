@@ -57,6 +57,7 @@ using Actions = std::vector<std::vector<Action>>;
 struct PipelineSchedule {
   std::string name;  // tells it from others: class, options, and what a file says
   std::function<std::vector<Action>(const Pipeline& pipeline, std::int64_t coordinate)> list;
+  bool takes_chunks = true;  // several stages at each coordinate
   bool operator==(const PipelineSchedule& other) const { return name == other.name; }
   auto operator<=>(const PipelineSchedule& other) const { return name <=> other.name; }
 };
@@ -68,6 +69,9 @@ struct KindOf<PipelineSchedule> {
 [[nodiscard]] inline std::string to_text(const PipelineSchedule& schedule) {
   return schedule.name;
 }
+
+/// Throws `Error` if `schedule` is not for so many stages at each coordinate, on any mesh.
+void check_chunks(const PipelineSchedule& schedule, std::int64_t chunks);
 
 /// The actions of `schedule`. Throws `Error` that names the first that is wrong: each stage goes forward
 /// and backward once with each micro-batch, at its coordinate, in ascending order; and no stage waits

@@ -239,6 +239,7 @@ const CollectiveRecord& MeshCollectives::record(const CollectiveUse& use,
     }
     for (const NeighbourBlock& block : exchange->receives) {
       records_.back().receives_from.push_back(block.rank);
+      records_.back().bytes_received += block.count * element_bytes(type);
     }
   }
   return records_.back();

@@ -48,8 +48,10 @@ struct CollectiveRecord {
   std::string_view reduction{};  // empty: it only moves
   std::int64_t global_elements = 0;
   std::int64_t bytes_sent = 0;  // by this rank, as elements_sent counts
-  // Of an exchange: the other ranks, numbered over the axes.
+  // Of an exchange: the other ranks, numbered over the axes, and what they send to this one.
   std::vector<int> sends_to = {}, receives_from = {};
+  std::int64_t bytes_received = 0;
+  [[nodiscard]] bool is_exchange() const { return !sends_to.empty() || !receives_from.empty(); }
 };
 
 /// "all_reduce sum float32 x 2570 over data: gradients ...": equal on all ranks that agree.

@@ -5,12 +5,6 @@
 
 namespace meshwork {
 
-namespace {
-
-constexpr std::int64_t most_places = 1 << 16;
-
-}  // namespace
-
 void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string origin) {
   const std::string what = fmt::format("place of \"{}\"", key);
   map_.insert(std::move(key), std::move(places), std::move(origin),
@@ -39,7 +33,8 @@ void PlaceMap::insert(std::string key, std::vector<PlacedAt> places, std::string
               });
 }
 
-void PlaceMap::stage_over(const std::string& axis, std::int64_t chunks, bool balanced) {
+void PlaceMap::stage_over(const std::string& axis, std::int64_t chunks, bool balanced,
+                          std::string origin) {
   const Axis over = mesh_.axis(axis);
   if (chunks < 1 || chunks > most_places) {
     fail("chunks: expected an integer from 1 to {}, found {}", most_places, chunks);
@@ -49,6 +44,7 @@ void PlaceMap::stage_over(const std::string& axis, std::int64_t chunks, bool bal
          axis);
   }
   staged_ = {over, chunks, balanced};
+  staged_origin_ = std::move(origin);
 }
 
 std::vector<Axis> PlaceMap::axes() const {
@@ -68,6 +64,22 @@ std::int64_t PlaceMap::places_on(const std::string& axis) const {
     }
   }
   return places;
+}
+
+std::vector<std::int64_t> PlaceMap::unnamed_on(const std::string& axis) const {
+  std::vector<bool> named(static_cast<std::size_t>(places_on(axis)), false);
+  for (const auto& entry : map_.entries()) {
+    for (const PlacedAt& place : entry.value) {
+      if (place.axis != axis) continue;
+      const std::int64_t last = place.last.value_or(place.first);
+      std::fill(named.begin() + place.first, named.begin() + last + 1, true);
+    }
+  }
+  std::vector<std::int64_t> unnamed;
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    if (!named[i]) unnamed.push_back(static_cast<std::int64_t>(i));
+  }
+  return unnamed;
 }
 
 Places PlaceMap::find(std::string path) const {

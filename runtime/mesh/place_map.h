@@ -26,6 +26,9 @@
 
 namespace meshwork {
 
+/// No axis has more, nor more stages at a coordinate.
+inline constexpr std::int64_t most_places = 1 << 16;
+
 /// Coordinates `first` to `last` of an axis; one alone if `last` is unset.
 struct PlacedAt {
   std::string axis;
@@ -41,12 +44,19 @@ class PlaceMap {
   /// mesh lacks or that is named twice, a coordinate below 0, a range that ends before it begins.
   void insert(std::string key, std::vector<PlacedAt> places, std::string origin = "");
   /// The stages of a pipeline are on `axis`. Balanced, no key places layers on it. Throws `Error` for an
-  /// axis that the mesh lacks, for less than one chunk, and for keys beside balancing.
-  void stage_over(const std::string& axis, std::int64_t chunks = 1, bool balanced = false);
+  /// axis that the mesh lacks, for less than one chunk, and for keys beside balancing. `origin` is where
+  /// that is written.
+  void stage_over(const std::string& axis, std::int64_t chunks = 1, bool balanced = false,
+                  std::string origin = "");
   [[nodiscard]] const std::optional<StagedAxis>& staged() const { return staged_; }
+  [[nodiscard]] const std::string& staged_origin() const { return staged_origin_; }
 
   /// The axes that place something, ascending.
   [[nodiscard]] std::vector<Axis> axes() const;
+  /// How many places are named on an axis: one more than the highest coordinate, 1 at least.
+  [[nodiscard]] std::int64_t places_on(const std::string& axis) const;
+  /// Those of them that no key names, ascending.
+  [[nodiscard]] std::vector<std::int64_t> unnamed_on(const std::string& axis) const;
   /// Where the layer or block of `path` is: by what is said of it, or of the nearest block around it.
   /// By ascending axis, on that of a pipeline by numbers of stages. An axis that is not there says
   /// nothing, one of one rank neither. Throws `Error` if two patterns match one path.
@@ -57,11 +67,9 @@ class PlaceMap {
   }
 
  private:
-  /// How many places are named on an axis: one more than the highest coordinate.
-  [[nodiscard]] std::int64_t places_on(const std::string& axis) const;
-
   MeshShape mesh_;
   std::optional<StagedAxis> staged_;
+  std::string staged_origin_;
   PathMap<std::vector<PlacedAt>> map_{"place key"};
 };
 

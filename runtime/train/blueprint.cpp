@@ -6,6 +6,7 @@
 
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
+#include "runtime/graph/placement.h"
 #include "runtime/train/engine/feed_ring.h"
 
 namespace meshwork {
@@ -48,6 +49,66 @@ std::map<TensorId, ClosedLayout> closed_by(const LayoutMap& layouts, const Graph
     throw Error(messages);
   }
   return closed;
+}
+
+// "1 to 4, 6" of ascending numbers.
+std::string runs_text(const std::vector<std::int64_t>& numbers) {
+  std::string text;
+  for (std::size_t begin = 0, end = 0; begin < numbers.size(); begin = end) {
+    for (end = begin + 1; end < numbers.size() && numbers[end] == numbers[end - 1] + 1;) ++end;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", numbers[begin]);
+    if (end - begin > 1) text += fmt::format(" to {}", numbers[end - 1]);
+  }
+  return text;
+}
+
+// The indices at which `all` is false.
+std::vector<std::int64_t> indices_without(const std::vector<bool>& all) {
+  std::vector<std::int64_t> without;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i]) without.push_back(static_cast<std::int64_t>(i));
+  }
+  return without;
+}
+
+// Warns of stages or coordinates of `axis` at which `placed` has no layer, and of places that only
+// a larger mesh would leave without.
+void warn_of_unused_places(const std::map<std::string, Places>& placed, const PlaceMap& places,
+                           const MeshShape& mesh, Axis axis, std::vector<std::string>& warnings) {
+  const auto& staged = places.staged();
+  const bool is_staged = staged && staged->axis == axis;
+  if (is_staged && staged->balanced) return;
+  const std::int64_t size = mesh.size(axis) * (is_staged ? staged->chunks : 1);
+  const std::string& name = mesh.name(axis);
+  const std::vector<std::int64_t> unnamed = places.unnamed_on(name);
+  const std::int64_t named = places.places_on(name);
+  if (!unnamed.empty() && named > size) {
+    warnings.push_back(
+        fmt::format("`place` names places 0 to {} of the axis \"{}\", and puts no layer at {}",
+                    named - 1, name, runs_text(unnamed)));
+  }
+  if (mesh.size(axis) == 1) return;
+  std::vector<bool> used(static_cast<std::size_t>(size), false);
+  std::vector<bool> works(static_cast<std::size_t>(mesh.size(axis)), false);
+  for (const auto& [path, at] : placed) {
+    const auto place = std::ranges::find(at, axis, &Place::axis);
+    if (place == at.end()) continue;
+    for (const std::int64_t one : place->coordinates) {
+      used[static_cast<std::size_t>(one)] = true;
+      works[static_cast<std::size_t>(one % mesh.size(axis))] = true;
+    }
+  }
+  const std::vector<std::int64_t> unused = indices_without(used), idle = indices_without(works);
+  if (unused.empty()) return;
+  std::string of_ranks;
+  if (!idle.empty()) {
+    of_ranks =
+        fmt::format(": the ranks {} have little or nothing to do",
+                    idle == unused ? "there" : fmt::format("at {}={}", name, runs_text(idle)));
+  }
+  warnings.push_back(fmt::format("no layer is placed at {} of the {} {} of the axis \"{}\", {}{}",
+                                 unused.size(), size, is_staged ? "stages" : "coordinates", name,
+                                 runs_text(unused), of_ranks));
 }
 
 }  // namespace
@@ -104,33 +165,35 @@ void Blueprint::place(const PlaceMap& places) {
   std::ranges::sort(paths);
   paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
   for (const UnmatchedKey& key : places.unmatched(paths)) add(key.message);
-  if (const auto& staged = spread.staged; staged && (staged->chunks > 1 || staged->balanced)) {
+  const auto add_staged = [&](const std::string& message) {
+    add((places.staged_origin().empty() ? "" : places.staged_origin() + ": ") + message);
+  };
+  const auto& staged = spread.staged;
+  if (staged && !std::ranges::binary_search(spread.placing, staged->axis)) {
+    std::vector<std::string> names;
+    for (const Axis axis : spread.placing) names.push_back(mesh.name(axis));
+    add_staged(fmt::format(
+        "the axis \"{}\" has no stages: `place` puts no layer at some of its coordinates alone{}",
+        mesh.name(staged->axis),
+        names.empty() ? "" : fmt::format("; it names {}", quoted_list(names))));
+  } else if (staged && (staged->chunks > 1 || staged->balanced) && mesh.size(staged->axis) > 1) {
+    PlanRequest layers = spread;
+    layers.graph = graph.get();
     const std::int64_t stages = mesh.size(staged->axis) * staged->chunks;
-    if (stages > std::ssize(graph->layers) && mesh.size(staged->axis) > 1) {
-      add(fmt::format(
+    const std::int64_t most =
+        staged->balanced ? layers_that_work(layers) : std::ssize(graph->layers);
+    if (stages > most) {
+      add_staged(fmt::format(
           "{} stage{} at each of the {} coordinates of \"{}\": {} in all, and the model has {} "
-          "layer{}; take fewer ranks of the axis{}",
+          "layer{}{}; take fewer ranks of the axis{}",
           staged->chunks, staged->chunks == 1 ? "" : "s", mesh.size(staged->axis),
-          mesh.name(staged->axis), stages, graph->layers.size(),
-          graph->layers.size() == 1 ? "" : "s", staged->chunks == 1 ? "" : ", or fewer chunks"));
+          mesh.name(staged->axis), stages, most, most == 1 ? "" : "s",
+          staged->balanced ? " that take time" : "",
+          staged->chunks == 1 ? "" : ", or fewer chunks"));
     }
   }
   for (const Axis axis : spread.placing) {
-    const bool staged = spread.staged && spread.staged->axis == axis;
-    if ((staged && spread.staged->balanced) || mesh.size(axis) == 1) continue;
-    const std::int64_t size = mesh.size(axis) * (staged ? spread.staged->chunks : 1);
-    std::set<std::int64_t> used;
-    for (const auto& [path, at] : spread.placed) {
-      const auto place = std::ranges::find(at, axis, &Place::axis);
-      if (place != at.end()) used.insert(place->coordinates.begin(), place->coordinates.end());
-    }
-    if (std::ssize(used) < size) {
-      warnings.push_back(fmt::format(
-          "no layer is placed at {} of the {} {} of the axis \"{}\": the ranks there have little "
-          "or "
-          "nothing to do",
-          size - std::ssize(used), size, staged ? "stages" : "coordinates", mesh.name(axis)));
-    }
+    warn_of_unused_places(spread.placed, places, mesh, axis, warnings);
   }
   for (const Axis axis : spread.placing) {
     if (spread.batch_axis == axis) {

@@ -86,11 +86,12 @@ struct Blueprint {
             std::optional<CompileOptions> compiled = {});
 
   /// Says where layers are, before anything is planned. Throws `Error` for keys that match nothing,
-  /// and for axes that are in a layout or split batches.
+  /// for axes that are in a layout or split batches, for a pipeline over an axis that places nothing
+  /// and for one of more stages than layers.
   void place(const PlaceMap& places);
 
   std::shared_ptr<const Graph> graph;  // of the layers
-  std::vector<std::string> warnings;   // of keys that match nothing
+  std::vector<std::string> warnings;   // of keys that match nothing, and places without a layer
   PlanRequest spread;                  // how, whatever is joined to the layers
   ModelOptions options;
   std::optional<CompileOptions> compiled;

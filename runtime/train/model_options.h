@@ -153,7 +153,7 @@ void describe_pipeline(StagesOptions& stages, PipelineSchedule& schedule, Visito
   option.about(
       "how the stages of a model, at the coordinates of an axis, walk through micro-batches");
   option("axis", stages.axis, "the axis in `place` whose coordinates are the stages, in order");
-  option("chunks", stages.chunks, positive,
+  option("chunks", stages.chunks, at_least(1).up_to(most_places),
          "stages at each coordinate: of p coordinates, the first has stages 0, p, 2 p and so on");
   option("schedule", schedule, "the order in which stages walk through micro-batches");
 }

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/directory.h"
 #include "runtime/config/extension.h"
 #include "runtime/config/load.h"
+#include "runtime/config/nearest.h"
 #include "runtime/config/reader.h"
 #include "runtime/data/batches.h"
 #include "runtime/data/mixed_reader.h"
@@ -149,8 +150,14 @@ void from_config(const ConfigNode& node, WrittenLayouts& layouts) {
 }
 
 void from_config(const ConfigNode& node, WrittenPlaces& places) {
-  places.balanced = node.is_scalar() && node.as<std::string>() == "auto";
+  const auto text = node.is_scalar() ? node.as<std::string>() : "";
+  places.balanced = text == "auto";
   if (places.balanced) return;
+  if (!node.is_map() && !node.is_null()) {
+    const std::vector<std::string> known{"auto"};
+    node.fail("expected auto, or a map of layers and blocks to coordinates; found {}{}",
+              node.found(), text.empty() ? "" : did_you_mean(text, known));
+  }
   ConfigErrors errors;
   for (const ConfigEntry& entry : node.entries()) {
     errors.check([&] {
@@ -161,7 +168,9 @@ void from_config(const ConfigNode& node, WrittenPlaces& places) {
         if (axis.value.is_sequence()) {
           const std::vector<ConfigNode> range = axis.value.elements();
           if (range.size() != 2) {
-            axis.value.fail("expected a coordinate, or the first and the last: [0, 1]");
+            axis.value.fail(
+                "expected a coordinate, or the first and the last: [0, 1]; found {} of them",
+                range.size());
           }
           at.first = range[0].as<std::int64_t>(at_least(0));
           at.last = range[1].as<std::int64_t>(at_least(at.first));
@@ -262,8 +271,14 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
     ConfigReader stages(pipeline, "pipeline");
     OptionReader staged(stages, catalog);
     describe_pipeline(spread_.distribution.stages, fit_.walk.schedule, staged);
-    const ConfigNode axis = stages.required_node("axis", "an axis of the mesh");
-    if (spread_.distribution.stages.axis.empty()) axis.fail("expected an axis of the mesh");
+    const auto& [axis, chunks, balanced] = spread_.distribution.stages;
+    stages.check([&] {
+      const ConfigNode name = stages.required_node("axis", "an axis of the mesh");
+      if (name.is_scalar() && axis.empty()) name.fail("expected an axis of the mesh");
+    });
+    if (const auto many = stages.node("chunks")) {
+      stages.check([&] { many->located([&] { check_chunks(fit_.walk.schedule, chunks); }); });
+    }
     stages.finish();
   });
   section(sections.checkpoint.node, [&](const ConfigNode& checkpoint) {
@@ -444,8 +459,9 @@ PlaceMap RunConfig::places(const MeshShape& mesh) const {
   const auto& [axis, chunks, balanced] = spread_.distribution.stages;
   ConfigReader document(document_);
   if (!axis.empty()) {
-    document.section("pipeline").located([&] {
-      map.stage_over(axis, chunks, spread_.place.balanced);
+    const ConfigNode pipeline = document.section("pipeline");
+    pipeline.find("axis").value_or(pipeline).located([&] {
+      map.stage_over(axis, chunks, spread_.place.balanced, pipeline.location() + ": pipeline");
     });
   } else if (spread_.place.balanced) {
     document.section("place").fail(
@@ -853,6 +869,42 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
   return blueprint;
 }
 
+namespace {
+
+// Checks places as they are written, for a mesh that has each of them on a rank of its own. So a
+// mistake is told on every mesh, also where one rank has several places.
+void check_places_as_written(const RunConfig& config, const ConfigNode& document,
+                             const Blueprint& blueprint, const std::optional<LossData>& data,
+                             std::int64_t rows) {
+  constexpr std::int64_t most_checked = 64;  // ranks
+  const MeshShape& mesh = blueprint.spread.mesh;
+  const PlaceMap on_mesh = config.places(mesh);
+  std::vector<MeshAxis> axes = mesh.axes();
+  std::int64_t ranks = 1;
+  for (MeshAxis& axis : axes) {
+    axis.size = on_mesh.places_on(axis.name);
+    if (axis.size > most_checked / ranks) return;
+    ranks *= axis.size;
+  }
+  if (ranks == 1) return;
+  Blueprint written = blueprint;
+  written.planned.reset();
+  written.spread.mesh = MeshShape(axes, ranks);
+  written.spread.closed.clear();  // over other axes, which have one rank here
+  PlaceMap places = config.places(written.spread.mesh);
+  if (const auto& staged = places.staged()) places.stage_over(mesh.name(staged->axis));
+  ConfigReader(document).section("place").located([&] {
+    written.place(places);
+    written.draw(data, rows);
+    const UpdateRule update = written.compiled ? written.compiled->update_rule() : UpdateRule{};
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      (void)report_plan(written.planned->plan, Mode::train, rows, rank, update, {});
+    }
+  });
+}
+
+}  // namespace
+
 const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int64_t rows,
                             Mode mode, const Source* validation) const {
   (void)objective(source, mode);  // whose errors have places of their own
@@ -863,10 +915,18 @@ const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int
   if (mode == Mode::train) {
     ConfigReader(document_).section("fit").located(
         [&] { (void)recomputed_spans(plan, fit_.walk.recompute); });
-    ConfigReader(document_).section("pipeline").located([&] {
-      check_stages(plan);
-      (void)actions_of(fit_.walk.schedule, plan.pipeline(std::ssize(fit_.walk.of(rows))));
-    });
+    check_places_as_written(*this, document_, blueprint, data, fit_.walk.rows_at_once(rows));
+    const ConfigNode pipeline = ConfigReader(document_).section("pipeline");
+    pipeline.located([&] { check_stages(plan); });
+    if (plan.staged) {
+      pipeline.find("schedule").value_or(pipeline).located([&] {
+        try {
+          (void)actions_of(fit_.walk.schedule, plan.pipeline(std::ssize(fit_.walk.of(rows))));
+        } catch (const Error& error) {
+          fail("{} (mesh {})", error.what(), to_string(plan.mesh));
+        }
+      });
+    }
     if (fit_.memory) {
       document_.find("fit")->find("memory")->located([&] {
         draw_within(*fit_.memory, blueprint, source, data, rows, fit_.walk,

@@ -181,7 +181,11 @@ TEST_CASE("batchings that cannot work are errors that say what would") {
   check_batching(128, 8, 4, 2, "data", "training data");
   CHECK_THROWS_WITH(check_batching(128, 8, 5, 2, "data", "training data"),
                     Catch::Contains("5 microbatches are too many for batch_size 8") &&
-                        Catch::Contains("choose 4 or fewer"));
+                        Catch::Contains("2 ranks share the rows of each; choose 4 or fewer"));
+  CHECK_THROWS_WITH(
+      check_batching(128, 8, 9, 1, "data", "training data"),
+      "training data: 9 microbatches are too many for batch_size 8: each has a row at "
+      "least; choose 8 or fewer");
   CHECK_THROWS_WITH(check_batching(0, 4, 1, 1, "data", "training data"),
                     Catch::Contains("no samples"));
   CHECK_THROWS_WITH(check_batching(4, 0, 1, 1, "data", "training data"),

@@ -7,7 +7,9 @@
 #include "layers/activity_regularization.h"
 #include "layers/add.h"
 #include "layers/dense.h"
+#include "layers/identity.h"
 #include "layers/layer_normalization.h"
+#include "layers/reshape.h"
 #include "tests/support/catch.h"
 #include "tests/support/plans.h"
 
@@ -258,6 +260,80 @@ TEST_CASE("a pipeline whose values go back, or on an axis without stages, is ref
   CHECK_NOTHROW(check(""));
   CHECK_THROWS_WITH(PlaceMap(mesh).stage_over("stage", 0),
                     Catch::Contains("chunks: expected an integer from 1 to 65536, found 0"));
+}
+
+TEST_CASE("a pipeline over an axis that places nothing is refused on an axis of one rank too") {
+  const Entries entries{{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}};
+  for (const std::int64_t size : {1, 2}) {
+    const MeshShape mesh = mesh_of({{"other", size}, {"stage", 1}, {"data", size}});
+    for (const std::string axis : {"other", "data"}) {
+      CHECK_THROWS_WITH(planned(chain, mesh, entries, {}, 8, axis),
+                        Catch::Contains(fmt::format("the axis \"{}\" has no stages", axis)) &&
+                            Catch::Contains("it names \"stage\""));
+    }
+    CHECK_THROWS_WITH(planned(chain, mesh, {}, {}, 8, "stage"), Catch::Contains("has no stages"));
+    CHECK_NOTHROW(planned(chain, mesh, entries, {}, 8, "stage"));
+  }
+}
+
+TEST_CASE("places and ranks without a layer are named") {
+  const auto warnings = [&](std::int64_t ranks, const Entries& entries, std::int64_t chunks = 1) {
+    const MeshShape mesh = mesh_of({{"stage", ranks}, {"data", 1}});
+    PlaceMap places(mesh);
+    places.stage_over("stage", chunks);
+    for (const auto& [key, at] : entries) places.insert(key, at);
+    TrainedBlueprint of = blueprint_of(chain, mesh, {}, "data");
+    of.blueprint.place(places);
+    return of.blueprint.warnings;
+  };
+  const Entries dense{{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}};
+  const Entries gap{{"a", {{"stage", 0}}}, {"c", {{"stage", 5}}}};
+  CHECK(warnings(1, dense).empty());
+  CHECK(warnings(2, dense).empty());
+  const std::string named =
+      "`place` names places 0 to 5 of the axis \"stage\", and puts no layer at 1 to 4";
+  CHECK(warnings(1, gap) == Texts{named});
+  CHECK(warnings(2, gap) == Texts{named});
+  const std::string idle = ": the ranks there have little or nothing to do";
+  CHECK(warnings(3, gap) ==
+        Texts{named, "no layer is placed at 1 of the 3 stages of the axis \"stage\", 1" + idle});
+  CHECK(warnings(8, gap) ==
+        Texts{"no layer is placed at 6 of the 8 stages of the axis \"stage\", 1 to 4, 6 to 7" +
+              idle});
+  // Of two stages at each of two ranks, each rank has one.
+  CHECK(warnings(2, dense, 2) ==
+        Texts{"no layer is placed at 2 of the 4 stages of the axis \"stage\", 2 to 3"});
+  CHECK(warnings(2, {{"a", {{"stage", 0}}}, {"c", {{"stage", 2}}}}, 2) ==
+        Texts{"no layer is placed at 2 of the 4 stages of the axis \"stage\", 1, 3: the ranks at "
+              "stage=1 have little or nothing to do"});
+}
+
+TEST_CASE("balanced stages have a layer that takes time each, or are refused") {
+  const Trained padded{.sample = {6}, .build = [](SymbolicTensor x) {
+                         x = Reshape({.name = "shaped", .target_shape = {6}})(x);
+                         x = Dense({.name = "a", .units = 6})(x);
+                         return Dense({.name = "last", .units = 4})(x);
+                       }};
+  const auto place = [&](std::int64_t ranks) {
+    const MeshShape mesh = mesh_of({{"stage", ranks}, {"data", 1}});
+    PlaceMap places(mesh);
+    places.stage_over("stage", 1, true, "c.yaml:4:11: pipeline");
+    blueprint_of(padded, mesh, {}, "data").blueprint.place(places);
+  };
+  CHECK_NOTHROW(place(2));
+  CHECK_THROWS_WITH(place(3), Catch::Contains("c.yaml:4:11: pipeline: 1 stage at each of the 3") &&
+                                  Catch::Contains("the model has 2 layers that take time"));
+}
+
+TEST_CASE("what only names a value is where the value is") {
+  const Trained nested{.sample = {6}, .build = [](const SymbolicTensor& x) {
+                         const auto a = Dense({.name = "a", .units = 6})(x);
+                         const auto same = Identity({.name = "same"})(a);
+                         return Dense({.name = "last", .units = 4})(same);
+                       }};
+  const Plan plan = planned(nested, mesh_of({{"stage", 2}, {"data", 1}}),
+                            {{"a", {{"stage", 1}}}, {"same", {{"stage", 0}}}});
+  CHECK(held(plan, "same/output") == "stage=1");
 }
 
 TEST_CASE("a layer at every stage can be no part of a chain of stages") {

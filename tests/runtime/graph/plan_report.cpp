@@ -187,6 +187,48 @@ TEST_CASE("the JSON is an object with everything that the tables show") {
   CHECK(open.empty());
 }
 
+TEST_CASE("a message between places is a send of one rank and a receive of the other") {
+  const MeshShape mesh({{"stage", 2}}, 2);
+  const auto input = Input({6});
+  const auto model = std::make_shared<Graph>(make_graph(
+      {input}, {Dense({.name = "d2", .units = 3})(Dense({.name = "d1", .units = 8})(input))}));
+  Blueprint blueprint(model, LayoutMap(mesh), std::nullopt, UnmatchedLayouts::error, {},
+                      CompileOptions{.loss = MeanSquaredError()});
+  PlaceMap places(mesh);
+  places.insert("d1", {{"stage", 0}});
+  places.insert("d2", {{"stage", 1}});
+  blueprint.place(places);
+  blueprint.draw(LossData{.targets = {{3}}}, 10);
+  const auto report_of = [&](std::int64_t rank) {
+    return report_plan(blueprint.planned->plan, Mode::train, 10, rank, Adam().update_rule(), {});
+  };
+  const PlanReport first = report_of(0), second = report_of(1);
+  REQUIRE(first.collectives.size() == second.collectives.size());
+  // Ten rows of eight numbers go forward, and their gradient comes back.
+  CHECK(first.collectives[0].bytes_sent == 320);
+  std::int64_t messages = 0;
+  for (std::size_t i = 0; i < first.collectives.size(); ++i) {
+    const CollectiveRecord &one = first.collectives[i], &other = second.collectives[i];
+    if (!one.is_exchange()) continue;
+    ++messages;
+    CHECK(one.bytes_sent + one.bytes_received == 320);
+    CHECK(one.bytes_sent == other.bytes_received);
+    CHECK(one.bytes_received == other.bytes_sent);
+  }
+  CHECK(messages == 2);
+  const std::string sent = "send        stage        80         320         0  ";
+  const std::string received = "receive     stage        80           0       320  ";
+  CHECK_THAT(to_text(first), Catch::Contains("forward   " + sent + "d1/output\n") &&
+                                 Catch::Contains("backward  " + received + "d1/output gradient\n"));
+  CHECK_THAT(to_text(second), Catch::Contains("forward   " + received + "d1/output\n") &&
+                                  Catch::Contains("backward  " + sent + "d1/output gradient\n"));
+  CHECK_THAT(to_json(second),
+             Catch::Contains(R"("collective": "receive", "axes": ["stage"], "type": "float32", )"
+                             R"("elements": 80, "bytes_sent": 0, "bytes_received": 320, )"));
+  // Other plans have no such column.
+  CHECK_THAT(to_text(report(0)), !Catch::Contains("received"));
+}
+
 TEST_CASE("a report can be made for 65536 ranks that are not there") {
   const PlanReport found = report(65535, Mode::train, {{"data", 4096}, {"model", 16}});
   CHECK(found.mesh.rank_count() == 65536);

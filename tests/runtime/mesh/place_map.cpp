@@ -46,6 +46,18 @@ TEST_CASE("on an axis of fewer ranks than places, these are in runs; on one of o
   CHECK(places_on(6) == std::vector<std::int64_t>{0, 1, 2, 3});
 }
 
+TEST_CASE("places that no key names are known, whatever the mesh") {
+  for (const std::int64_t size : {1, 2, 8}) {
+    const PlaceMap map =
+        map_of({{"a", {{"stage", 0, 1}}}, {"b", {{"stage", 5}}}, {"c", {{"tower", 1}}}},
+               MeshShape({{"tower", 1}, {"stage", size}}, size));
+    CHECK(map.places_on("stage") == 6);
+    CHECK(map.unnamed_on("stage") == std::vector<std::int64_t>{2, 3, 4});
+    CHECK(map.unnamed_on("tower") == std::vector<std::int64_t>{0});
+  }
+  CHECK(map_of({{"a", {{"stage", 0}}}}).places_on("tower") == 1);
+}
+
 TEST_CASE("a wrong place is told with its key and where it is written") {
   const auto wrong = [](std::vector<PlacedAt> places) { return map_of({{"d1", places}}); };
   CHECK_THROWS_WITH(wrong({{"stag", 0}}), Catch::Contains("c.yaml:7:3: place of \"d1\"") &&

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 
 #include "collectives/error.h"
@@ -576,7 +577,122 @@ TEST_CASE("places are read, and what is wrong with them is told with its place")
   CHECK_THROWS_WITH(spread("{d: {stage: -1}}"), Catch::Contains("run.yaml:1:48"));
   CHECK_THROWS_WITH(spread("{d: {stage: [1, 0]}}"), Catch::Contains("at least 1"));
   CHECK_THROWS_WITH(spread("{d: {stage: [0]}}"), Catch::Contains("the first and the last"));
+  CHECK_THROWS_WITH(spread("{d: {stage: [0, 1, 2]}}"), Catch::Contains("found 3 of them"));
   CHECK_THROWS_WITH(spread("{d: 1}"), Catch::Contains("run.yaml:1:"));
+  CHECK_THROWS_WITH(spread("automatic"),
+                    Catch::Contains("run.yaml:1:36: place: expected auto, or") &&
+                        Catch::Contains("found \"automatic\""));
+  CHECK_THROWS_WITH(spread("Auto"), Catch::Contains("did you mean \"auto\"?"));
+  CHECK_THROWS_WITH(spread("[d]"),
+                    Catch::Contains("expected auto, or") && Catch::Contains("found a list"));
+}
+
+// Lines 1 to 4 are the mesh, places, the pipeline and fit.
+std::string in_stages(const std::string& place, const std::string& pipeline,
+                      const std::string& layers = "Dense: {name: d1, units: 5}",
+                      const std::string& mesh = "{stage: -1, data: 1}") {
+  return fmt::format(R"(mesh: {}
+place: {}
+pipeline: {}
+fit: {{microbatches: 4}}
+data:
+  train: {{kind: synthetic, rows: 32, features: {{shape: [4]}}, targets: {{kind: classes, classes: 3}}}}
+  batch_size: 8
+model:
+  input: [4]
+  layers:
+    - {}
+    - Dense: {{name: d2, units: 5}}
+    - Dense: {{name: d3, units: 3}}
+loss: {{SparseCategoricalCrossentropy: {{from_logits: true}}}}
+optimizer: {{SGD: {{learning_rate: 0.1}}}}
+)",
+                     mesh, place, pipeline, layers);
+}
+
+// What is wrong with it on so many ranks: "" for nothing. They need not be there.
+std::string problem_on(std::int64_t ranks, const std::string& text) {
+  try {
+    const RunConfig config = run(text);
+    Blueprint blueprint = config.blueprint(config.mesh_shape(ranks));
+    (void)config.plan(blueprint, *config.open(DataPart::train), 8, Mode::train);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void require_problem(const std::string& text, const std::vector<std::string>& parts) {
+  for (const std::int64_t ranks : {1, 2, 3}) {
+    INFO(ranks << " ranks: " << text);
+    const std::string problem = problem_on(ranks, text);
+    for (const std::string& part : parts) CHECK_THAT(problem, Catch::Contains(part));
+    CHECK_THAT(problem, !Catch::Contains("\n"));
+  }
+}
+
+const std::string two_places = "{d1: {stage: 0}, d2: {stage: 1}}";
+
+TEST_CASE("places and pipelines that are right are so on any number of ranks") {
+  const std::string right = in_stages(two_places, "{axis: stage}");
+  const std::string automatic = in_stages("auto", "{axis: stage}");
+  for (const std::int64_t ranks : {1, 2, 3}) {
+    CHECK(problem_on(ranks, right) == "");
+    CHECK(problem_on(ranks, automatic) == "");
+  }
+}
+
+TEST_CASE("a mistake in places or in a pipeline is told on one rank as on several") {
+  for (const std::string place : {"{}", "~"}) {
+    require_problem(in_stages(place, "{axis: stage}"),
+                    {"run.yaml:3:11: pipeline: the axis \"stage\" has no stages"});
+  }
+  require_problem(in_stages(two_places, "{axis: data}"),
+                  {"run.yaml:3:11: pipeline: the axis \"data\" has no stages", "\"stage\""});
+  require_problem(in_stages(two_places, "{axis: stag}"),
+                  {"run.yaml:3:18: pipeline.axis", "did you mean \"stage\"?"});
+  require_problem(in_stages("{d1: {stage: 1}, d2: {stage: 0}}", "{axis: stage}"),
+                  {"run.yaml:2:8: place: d2/product+bias at stage 0", "values of a pipeline"});
+  require_problem(in_stages("{d.: {stage: [0, 1]}}", "{axis: stage}"),
+                  {"run.yaml:2:8: place: the axis \"stage\" has no stages"});
+  require_problem(in_stages(two_places, "{axis: stage, chunks: 2, schedule: zero_bubble}"),
+                  {"run.yaml:3:33: pipeline.chunks: zero_bubble: expected one stage at each "
+                   "coordinate, found chunks: 2"});
+  require_problem(in_stages(two_places, "{axis: stage, chunks: 65537}"),
+                  {"run.yaml:3:33: pipeline.chunks", "65536", "65537"});
+  require_problem(in_stages(two_places, "{axis: [stage]}"),
+                  {"run.yaml:3:18: pipeline.axis", "found a list"});
+  require_problem(in_stages(two_places, "{axis: \"\"}"),
+                  {"run.yaml:3:18: pipeline.axis", "expected an axis of the mesh"});
+  require_problem(in_stages(two_places, "{}"), {"run.yaml:3:11", "key \"axis\" is missing"});
+  // Its running means would be written at two places.
+  require_problem(
+      in_stages("{d1: {stage: 0}, d4: {stage: 1}}", "{axis: stage}",
+                "Dense: {name: d1, units: 5}\n    - BatchNormalization: {name: n}\n"
+                "    - Dense: {name: d4, units: 5}\n    - n"),
+      {"run.yaml:2:8: place: n/batch normalization writes n/moving_mean", "place them together"});
+}
+
+TEST_CASE("more stages than there are layers are told with the place of the pipeline") {
+  CHECK_THAT(problem_on(2, in_stages(two_places, "{axis: stage, chunks: 3}")),
+             Catch::Contains("run.yaml:3:11: pipeline: 3 stages at each of the 2 coordinates"));
+  CHECK_THAT(problem_on(3, in_stages("auto", "{axis: stage}", "Flatten: {name: d1}")),
+             Catch::Contains("run.yaml:3:11: pipeline: 1 stage at each of the 3 coordinates") &&
+                 Catch::Contains("2 layers that take time"));
+}
+
+TEST_CASE("a schedule from a file is for the ranks that it lists, and one rank needs none") {
+  const std::string file = fmt::format("of_rank_{}.csv", Communicator::world().rank());
+  std::ofstream(file) << "0F0, 0F1, 0B0, 0F2, 0B1, 0F3, 0B2, 0B3\n"
+                         "1F0, 1B0, 1F1, 1B1, 1F2, 1B2, 1F3, 1B3\n";
+  const std::string text =
+      in_stages(two_places, "{axis: stage, schedule: {ListedActions: {file: " + file + "}}}");
+  CHECK(problem_on(1, text) == "");
+  CHECK(problem_on(2, text) == "");
+  CHECK_THAT(problem_on(3, text),
+             Catch::Contains("run.yaml:3:35: pipeline.schedule: " + file +
+                             " lists the actions of 2 coordinates, the axis has 3 (mesh stage=3 x "
+                             "data=1)"));
 }
 
 TEST_CASE("what a configuration says of the spread is read and told by one description") {
