@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "collectives/error.h"
-#include "runtime/graph/operations/identity.h"
+#include "runtime/graph/placement.h"
 #include "runtime/mesh/block_grid.h"
 #include "runtime/mesh/svg_drawing.h"
 
@@ -46,11 +46,7 @@ std::vector<std::string> prefixes_of(const std::string& path) {
 std::vector<PlacedLayer> placed_layers(const Plan& plan) {
   std::vector<PlacedLayer> layers;  // of each operation
   for (const GraphOperation& operation : plan.graph->operations) {
-    // What only passes a value on, such as the end of a block, is no work.
-    if (operation.layer < 0 ||
-        dynamic_cast<const IdentityOperation*>(operation.operation.get()) != nullptr) {
-      continue;
-    }
+    if (operation.layer < 0 || passes_on(*operation.operation)) continue;
     layers.push_back(
         {plan.graph->layers[operation.layer].path, plan.tensors[operation.output].layout.places});
   }

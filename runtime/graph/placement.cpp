@@ -50,12 +50,6 @@ std::vector<LayerWork> work_of_layers(const PlanRequest& request) {
   return work;
 }
 
-// Whether it only passes a value on, such as the end of a block: that is where the value is.
-bool passes_on(const Operation& operation) {
-  const Fusible fusible = operation.fusible();
-  return fusible.is_epilogue && fusible.epilogue.empty();
-}
-
 // What balances stages: seconds, and bytes at their price. The micro-batches that a stage holds are
 // those of 1f1b.
 struct StageCosts {
@@ -178,6 +172,11 @@ class OnAxis {
 };
 
 }  // namespace
+
+bool passes_on(const Operation& operation) {
+  const Fusible fusible = operation.fusible();
+  return fusible.is_epilogue && fusible.epilogue.empty();
+}
 
 Placement placement_of(const PlanRequest& request) {
   const std::size_t operations = request.graph->operations.size();

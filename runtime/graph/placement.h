@@ -40,6 +40,9 @@ struct Placement {
 };
 [[nodiscard]] Placement placement_of(const PlanRequest& request);
 
+/// Whether `operation` only passes a value on, such as the end of a block: it is where the value is.
+[[nodiscard]] bool passes_on(const Operation& operation);
+
 /// How many layers of `request`'s graph take time, so that each could be a stage that is balanced.
 [[nodiscard]] std::int64_t layers_that_work(const PlanRequest& request);
 

@@ -871,36 +871,55 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
 
 namespace {
 
-// Checks places as they are written, for a mesh that has each of them on a rank of its own. So a
-// mistake is told on every mesh, also where one rank has several places.
-void check_places_as_written(const RunConfig& config, const ConfigNode& document,
-                             const Blueprint& blueprint, const std::optional<LossData>& data,
-                             std::int64_t rows) {
+// Throws `Error` for places that a step cannot have.
+void check_places(const Blueprint& blueprint, std::int64_t rows) {
+  const Plan& plan = blueprint.planned->plan;
+  check_stages(plan);
+  // An operation may write no variable that is used at other places. Only lowering tells whether it
+  // writes one.
+  const auto may_write_shared = [&](const PlannedOperation& operation) {
+    for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+      const int variable = plan.graph->tensors[operation.inputs[i]].variable;
+      if (variable < 0 || plan.graph->variables[variable].options.trainable) continue;
+      if (operation.needed[i].places != plan.tensors[operation.inputs[i]].layout.places)
+        return true;
+    }
+    return false;
+  };
+  if (!blueprint.compiled || std::ranges::none_of(plan.operations, may_write_shared)) return;
+  for (std::int64_t part = 0; part < plan.mesh.size_over(plan.placing); ++part) {
+    (void)report_plan(plan, Mode::train, rows, plan.mesh.neighbour(0, plan.placing, part),
+                      blueprint.compiled->update_rule(), {});
+  }
+}
+
+// Where ranks have several places: checks these as they are written, for a mesh that has each of them
+// on a rank of its own. So a mistake is told on every mesh.
+void check_places_as_written(const RunConfig& config, const Blueprint& blueprint,
+                             const std::optional<LossData>& data, std::int64_t rows) {
   constexpr std::int64_t most_checked = 64;  // ranks
   const MeshShape& mesh = blueprint.spread.mesh;
   const PlaceMap on_mesh = config.places(mesh);
   std::vector<MeshAxis> axes = mesh.axes();
   std::int64_t ranks = 1;
+  bool shares = false;  // a rank has several places
   for (MeshAxis& axis : axes) {
-    axis.size = on_mesh.places_on(axis.name);
+    const std::int64_t places = on_mesh.places_on(axis.name);
+    shares |= places > axis.size;
+    axis.size = places;
     if (axis.size > most_checked / ranks) return;
     ranks *= axis.size;
   }
-  if (ranks == 1) return;
+  if (!shares) return;
   Blueprint written = blueprint;
   written.planned.reset();
   written.spread.mesh = MeshShape(axes, ranks);
   written.spread.closed.clear();  // over other axes, which have one rank here
   PlaceMap places = config.places(written.spread.mesh);
   if (const auto& staged = places.staged()) places.stage_over(mesh.name(staged->axis));
-  ConfigReader(document).section("place").located([&] {
-    written.place(places);
-    written.draw(data, rows);
-    const UpdateRule update = written.compiled ? written.compiled->update_rule() : UpdateRule{};
-    for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      (void)report_plan(written.planned->plan, Mode::train, rows, rank, update, {});
-    }
-  });
+  written.place(places);
+  written.draw(data, rows);
+  check_places(written, rows);
 }
 
 }  // namespace
@@ -915,9 +934,12 @@ const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int
   if (mode == Mode::train) {
     ConfigReader(document_).section("fit").located(
         [&] { (void)recomputed_spans(plan, fit_.walk.recompute); });
-    check_places_as_written(*this, document_, blueprint, data, fit_.walk.rows_at_once(rows));
+    ConfigReader(document_).section("place").located([&] {
+      const std::int64_t rows_at_once = fit_.walk.rows_at_once(rows);
+      check_places_as_written(*this, blueprint, data, rows_at_once);
+      check_places(blueprint, rows_at_once);
+    });
     const ConfigNode pipeline = ConfigReader(document_).section("pipeline");
-    pipeline.located([&] { check_stages(plan); });
     if (plan.staged) {
       pipeline.find("schedule").value_or(pipeline).located([&] {
         try {
