@@ -47,11 +47,13 @@ NOT_RUN = {
     "sbatch": "needs a Slurm cluster: tests/launch/slurm has one",
 }
 
-# In runtime/mesh: what `plan` draws of fashion_mnist_mlp.yaml on data=2,model=4.
+# What `plan` draws.
+MLP = ["configs/fashion_mnist_mlp.yaml", "--mesh", "data=2,model=4", "--layout"]
 PICTURES = {
-    "kernel.svg": ["hidden_1/kernel"],
-    "output.svg": ["hidden_1/output"],
-    "sharded.svg": ["hidden_1/kernel", "--set", "layout={hidden_1/kernel: [data, ~]}"],
+    "runtime/mesh/kernel.svg": [*MLP, "hidden_1/kernel"],
+    "runtime/mesh/output.svg": [*MLP, "hidden_1/output"],
+    "runtime/mesh/sharded.svg": [*MLP, "hidden_1/kernel", "--set", "layout={hidden_1/kernel: [data, ~]}"],
+    "runtime/graph/parts.svg": ["configs/pipeline_mlp.yaml", "--mesh", "stage=4,data=1"],
 }
 
 GENERATED = re.compile(r"<!-- meshwork (.+?) -->\n(.*?)<!-- end -->\n", re.DOTALL)
@@ -84,16 +86,16 @@ def with_generated(program, text):
 
 
 def pictures(program, folder):
-    for name, layout in PICTURES.items():
-        output_of(program, ["plan", "configs/fashion_mnist_mlp.yaml", "--mesh", "data=2,model=4",
-                            "--svg", str(folder / name), "--layout", *layout])
+    for name, arguments in PICTURES.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        output_of(program, ["plan", *arguments, "--svg", str(folder / name)])
 
 
 def write(program):
     for readme in readmes():
         text = readme.read_text()
         readme.write_text(with_generated(program, text))
-    pictures(program, SOURCE / "runtime/mesh")
+    pictures(program, SOURCE)
 
 
 def check(program):
@@ -114,10 +116,11 @@ def check(program):
     for start in NOT_RUN:
         if not any(command.startswith(start) for command in commands):
             wrong.append(f"documents.py: no README has a command that begins with \"{start}\"; NOT_RUN need not have it")
-    pictures(program, pathlib.Path.cwd())
+    drawn = pathlib.Path.cwd() / "pictures"
+    pictures(program, drawn)
     for name in PICTURES:
-        if pathlib.Path(name).read_text() != (SOURCE / "runtime/mesh" / name).read_text():
-            wrong.append(f"runtime/mesh/{name} is not what the program draws; "
+        if (drawn / name).read_text() != (SOURCE / name).read_text():
+            wrong.append(f"{name} is not what the program draws; "
                          f"run tests/launch/documents.py {program} write")
     return wrong
 
