@@ -176,7 +176,7 @@ void abort_job(int exit_code, const std::string& message) {
   int rank = -1;
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> host{};
   int length = 0;
-  if (MPI_Comm_rank(job, &rank) != MPI_SUCCESS) rank = -1;
+  if (MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) rank = -1;
   if (MPI_Get_processor_name(host.data(), &length) != MPI_SUCCESS) host[0] = '\0';
   // One write, so that the lines of ranks which fail together stay whole.
   const std::string line = fmt::format("rank {} ({}): {}\n", rank, host.data(), printable(message));
@@ -205,6 +205,9 @@ JobWithin::~JobWithin() {
 
 Communicator Communicator::duplicate_of(MPI_Comm native) {
   if (!mpi_runs()) fail("a communicator was given while MPI is not initialised");
+  if (native == MPI_COMM_NULL) {
+    fail("MPI_COMM_NULL was given, which MPI_Comm_split gives to ranks that it leaves out");
+  }
   int level = MPI_THREAD_SINGLE;
   check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
   if (level < MPI_THREAD_FUNNELED) {

@@ -3,8 +3,11 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <cstdint>
+#include <cstring>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -40,6 +43,21 @@ Function* function_of(void* library, const char* name, const std::string& path) 
   return reinterpret_cast<Function*>(symbol);
 }
 
+// The loader maps a file that was copied in part, and dies of what is missing: its section headers
+// are at the end.
+void require_whole(const std::string& path) {
+  ElfW(Ehdr) head{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(reinterpret_cast<char*>(&head), sizeof head);
+  if (!file || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0) return;  // which the loader tells
+  const std::uintmax_t bytes = std::filesystem::file_size(path);
+  const std::uintmax_t all = head.e_shoff + std::uintmax_t{head.e_shnum} * head.e_shentsize;
+  if (bytes < all) {
+    fail("cannot load {}: it is cut short, {} bytes of at least {}; copy it again", path, bytes,
+         all);
+  }
+}
+
 // Whether this code is part of the program's own file. A library that is loaded has another copy
 // then, of all that is there once.
 bool is_in_program() {
@@ -69,6 +87,7 @@ void load_extension(const std::string& path, Catalog& catalog) {
   // Without a slash the loader would look in its own folders.
   const std::string file = std::filesystem::canonical(path).string();
   if (catalog.extensions().contains(file)) return;
+  require_whole(path);
   const auto opened = [&](int when) {
     Library library(dlopen(file.c_str(), when | RTLD_LOCAL));
     if (!library) fail("cannot load {}: {}", path, loader_message());

@@ -81,12 +81,17 @@ void add_source(Catalog& catalog, const std::string& name,
   catalog.enter<SharedWrittenSource>(
       {name,
        {},
-       [reference = catalog.reference_of(name), open](const ConfigNode& node,
-                                                      const Catalog& all) -> SharedWrittenSource {
+       [name, reference = catalog.reference_of(name), open](
+           const ConfigNode& node, const Catalog& all) -> SharedWrittenSource {
          return std::make_shared<const WrittenSource>(WrittenSource{
-             node, [node, open, options = read_options<Options>(node, all, reference, {"kind"})](
-                       const SourceContext& context) {
-               return node.located([&] { return open(node, options, context); });
+             node,
+             [node, name, open, options = read_options<Options>(node, all, reference, {"kind"})](
+                 const SourceContext& context) {
+               return node.located([&] {
+                 std::shared_ptr<const Source> source = open(node, options, context);
+                 if (!source) fail("the kind \"{}\" has opened no source: it gave null", name);
+                 return source;
+               });
              }});
        },
        [] { return explained<Options>(); }});

@@ -92,7 +92,7 @@ class OperationLowering final : public Lowering {
     Operand& output = remains_.output;
     if (!output.buffer.exists()) {
       if (!sums_) {
-        internal_error("backward of " + path() + " asks for an output that forward did not give");
+        fail("{}: backward asks for the output, which forward did not give", path());
       }
       output = step_.is_sum(planned_.output)
                    ? sums_->place_of(planned_.output)
@@ -266,8 +266,10 @@ class OperationLowering final : public Lowering {
         take_early_gradient(static_cast<int>(i));
       }
       if (!raw_[i]) {
-        internal_error("backward of " + path() + " did not give the gradient of input " +
-                       std::to_string(i));
+        fail(
+            "{}: backward gave no gradient of input {}, though one is needed; it writes "
+            "input_gradient({}), or says that it is the output's",
+            path(), i, i);
       }
       const TensorId input = planned_.inputs[i];
       if (windows_[i]) {
@@ -394,7 +396,7 @@ class OperationLowering final : public Lowering {
   // A gradient that is written in forward stands by itself until backward takes it.
   Operand early_gradient(int input) {
     if (!step_.is_sum(planned_.output)) {
-      internal_error("forward of " + path() + ", which is no sum, asks for a gradient");
+      fail("{}: forward asks for a gradient, which only one whose output is a sum may", path());
     }
     auto [at, added] = remains_.gradients.try_emplace(input);
     if (added) {

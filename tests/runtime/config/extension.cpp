@@ -34,6 +34,11 @@ TEST_CASE("a library that cannot be loaded is an error that says why") {
   std::filesystem::create_directory("folder.so");
   CHECK_THROWS_WITH(load_extension("folder.so", catalog),
                     "cannot load folder.so: this is a directory; expected a shared library");
+  std::filesystem::copy_file(extension("doubled"), "cut.so",
+                             std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::resize_file("cut.so", std::filesystem::file_size("cut.so") / 2);
+  CHECK_THROWS_WITH(load_extension("cut.so", catalog),
+                    Catch::StartsWith("cannot load cut.so: it is cut short, "));
 }
 
 TEST_CASE("an extension adds its layers, once") {

@@ -45,6 +45,26 @@ void add_ones(const std::string& file, const char* name, hsize_t rows, hsize_t c
 
 }  // namespace
 
+namespace {
+
+struct Nothing {};
+template <class Visitor>
+void describe(Nothing&, Visitor&) {}
+
+}  // namespace
+
+TEST_CASE("a kind that opens no source is an error with its place") {
+  Catalog catalog;
+  add_source<Nothing>(
+      catalog, "void",
+      [](const ConfigNode&, const Nothing&, const SourceContext&) -> std::shared_ptr<const Source> {
+        return nullptr;
+      });
+  const auto made = catalog.make<SharedWrittenSource>(parse_config("{kind: void}", "test.yaml"));
+  CHECK_THROWS_WITH(made->open(SourceContext{}),
+                    "test.yaml:1:1: the kind \"void\" has opened no source: it gave null");
+}
+
 TEST_CASE("a synthetic source has the fields and values that its options say") {
   const auto made = source(
       "{kind: synthetic, rows: 9, features: {kind: uniform, type: uint8, low: 3, high: 5, "

@@ -601,11 +601,13 @@ TEST_CASE("an operation that writes a variable which is trained is refused") {
       "trained");
 }
 
-TEST_CASE("an operation that gives no output, or throws, is named") {
-  // Of which forward is something else each time.
+TEST_CASE("an operation that gives no output or no gradient, or throws, is named") {
+  using Emit = std::function<void(Lowering&)>;
+  // Of which forward and backward are something else each time.
   class Odd final : public Operation {
    public:
-    explicit Odd(std::function<void(Lowering&)> forward) : forward_(std::move(forward)) {}
+    Odd(Emit forward, Emit backward)
+        : forward_(std::move(forward)), backward_(std::move(backward)) {}
     std::string kind() const override { return "odd"; }
     Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
     Rule rule(std::span<const Shape>) const override {
@@ -613,31 +615,28 @@ TEST_CASE("an operation that gives no output, or throws, is named") {
       return {{"bc"}, "bc"};
     }
     void forward(Lowering& lowering) const override { forward_(lowering); }
-    void backward(Lowering& lowering) const override {
-      lowering.input_gradient_is_output_gradient(0);
-      throw std::runtime_error("no way back");
-    }
+    void backward(Lowering& lowering) const override { backward_(lowering); }
 
    private:
-    std::function<void(Lowering&)> forward_;
+    Emit forward_, backward_;
   };
   class OddLayer final : public Layer {
    public:
-    explicit OddLayer(std::function<void(Lowering&)> forward)
-        : Layer("d1"), forward_(std::move(forward)) {}
+    OddLayer(Emit forward, Emit backward)
+        : Layer("d1"), forward_(std::move(forward)), backward_(std::move(backward)) {}
     std::string class_name() const override { return "Odd"; }
     TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-      return builder.apply(std::make_unique<Odd>(forward_), {inputs[0]});
+      return builder.apply(std::make_unique<Odd>(forward_, backward_), {inputs[0]});
     }
 
    private:
-    std::function<void(Lowering&)> forward_;
+    Emit forward_, backward_;
   };
-  const auto lowered = [](const std::function<void(Lowering&)>& forward, Mode mode) {
+  const auto lowered = [](const Emit& forward, Mode mode, const Emit& backward = {}) {
     return sent_in({.build =
                         [&](const SymbolicTensor& x) {
                           const auto y = Dense({.name = "d0", .units = 12})(x);
-                          return SharedLayer(std::make_shared<OddLayer>(forward))(y);
+                          return SharedLayer(std::make_shared<OddLayer>(forward, backward))(y);
                         }},
                    {{"data", 2}}, {}, "data", 8, mode);
   };
@@ -651,7 +650,14 @@ TEST_CASE("an operation that gives no output, or throws, is named") {
                     "d1/odd: forward throws an exception of unknown type");
   const auto same = [](Lowering& lowering) { lowering.output_is_input(0); };
   CHECK_NOTHROW(lowered(same, Mode::evaluate));
-  CHECK_THROWS_WITH(lowered(same, Mode::train), "d1/odd: backward throws: no way back");
+  CHECK_THROWS_WITH(lowered(same, Mode::train,
+                            [](Lowering& lowering) {
+                              lowering.input_gradient_is_output_gradient(0);
+                              throw std::runtime_error("no way back");
+                            }),
+                    "d1/odd: backward throws: no way back");
+  CHECK_THROWS_WITH(lowered(same, Mode::train, [](Lowering&) {}),
+                    Catch::Contains("d1/odd: backward gave no gradient of input 0"));
 }
 
 TEST_CASE("a value's gradient is reduced beside the gradients of weights, which come behind it") {

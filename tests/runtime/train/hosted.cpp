@@ -124,6 +124,10 @@ TEST_CASE("a program's communicator trains as one of its own does") {
         }) == "");
 }
 
+TEST_CASE("a rank that a split leaves out has no Runtime") {
+  CHECK_THROWS_WITH(Runtime(MPI_COMM_NULL), ContainsSubstring("MPI_COMM_NULL was given"));
+}
+
 TEST_CASE("an exception in a callback of one rank is one on all ranks, and the program goes on") {
   for_transports([](const std::string& transport) {
     INFO(transport);
