@@ -185,10 +185,11 @@ TEST_CASE("a report shows halos as text and as JSON") {
                             {{"c1/output", by_rows}, {"c2/output", by_rows}}, 2);
   const PlanReport report = report_plan(plan, Mode::train, 2, 1, SGD().update_rule(), {});
   CHECK_THAT(to_text(report), Catch::Contains("halo") && Catch::Contains("c1/output gradient"));
-  CHECK_THAT(to_json(report),
-             Catch::Contains("{\"phase\": \"forward\", \"collective\": \"halo\", \"axes\": "
-                             "[\"rows\"], \"type\": \"float32\", \"elements\": 384, "
-                             "\"bytes_sent\": 384, \"what\": \"c1/output\"}"));
+  CHECK_THAT(
+      to_json(report),
+      Catch::Contains("{\"phase\": \"forward\", \"collective\": \"halo\", \"axes\": "
+                      "[\"rows\"], \"type\": \"float32\", \"elements\": 384, "
+                      "\"bytes_sent\": 384, \"bytes_received\": 384, \"what\": \"c1/output\"}"));
 }
 
 TEST_CASE("a rule whose letters differ in length without windows is refused") {

@@ -4,6 +4,7 @@
 // idle there.
 #include "runtime/graph/placement.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -379,7 +380,7 @@ TEST_CASE("a run goes on from its checkpoint with another number of stages, to t
     return std::pair(variables_of(model), history.at("loss"));
   };
   const auto whole = run(1, 3, false);
-  (void)run(ranks, 1, true);
+  (void)run(std::min<std::int64_t>(ranks, 2), 1, true);
   (void)run(1, 2, true);
   const auto parts = run(ranks, 3, true);
   CHECK(parts == whole);
