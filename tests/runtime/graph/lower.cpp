@@ -436,7 +436,7 @@ TEST_CASE("what a pipeline sends, and the memory that its schedules take, are wh
   WatchedDevice device(*inner);
   const std::unique_ptr<Transport> transport = make_transport("auto", world, &device.queues());
   const Trained deep{.build = [](SymbolicTensor x) {
-    for (int layer = 0; layer < 8; ++layer) {
+    for (int layer = 0; layer < 16; ++layer) {
       x = Dense({.name = fmt::format("d{}", layer), .units = 8, .activation = Activation::tanh})(x);
     }
     return x;
@@ -445,7 +445,7 @@ TEST_CASE("what a pipeline sends, and the memory that its schedules take, are wh
   for (const std::int64_t chunks : {1, 2}) {
     PlaceMap places(mesh.shape());
     places.stage_over("stage", chunks);
-    for (int layer = 0; layer < 8; ++layer) {
+    for (int layer = 0; layer < 16; ++layer) {
       places.insert(fmt::format("d{}", layer), {{"stage", layer}});
     }
     TrainedBlueprint of = blueprint_of(deep, mesh.shape(), {}, "data");
