@@ -6,6 +6,7 @@
 
 #include "collectives/element_type.h"
 #include "collectives/error.h"
+#include "runtime/graph/operations/identity.h"
 #include "runtime/mesh/crossing.h"
 
 namespace meshwork {
@@ -174,8 +175,7 @@ class OnAxis {
 }  // namespace
 
 bool passes_on(const Operation& operation) {
-  const Fusible fusible = operation.fusible();
-  return fusible.is_epilogue && fusible.epilogue.empty();
+  return dynamic_cast<const IdentityOperation*>(&operation) != nullptr;
 }
 
 Placement placement_of(const PlanRequest& request) {

@@ -897,7 +897,7 @@ void check_places(const Blueprint& blueprint, std::int64_t rows) {
 // on a rank of its own. So a mistake is told on every mesh.
 void check_places_as_written(const RunConfig& config, const Blueprint& blueprint,
                              const std::optional<LossData>& data, std::int64_t rows) {
-  constexpr std::int64_t most_checked = 64;  // ranks
+  constexpr std::int64_t most_checked = 256;  // ranks
   const MeshShape& mesh = blueprint.spread.mesh;
   const PlaceMap on_mesh = config.places(mesh);
   std::vector<MeshAxis> axes = mesh.axes();

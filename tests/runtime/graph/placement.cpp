@@ -7,6 +7,7 @@
 #include "layers/activity_regularization.h"
 #include "layers/add.h"
 #include "layers/dense.h"
+#include "layers/dropout.h"
 #include "layers/identity.h"
 #include "layers/layer_normalization.h"
 #include "layers/reshape.h"
@@ -323,6 +324,17 @@ TEST_CASE("balanced stages have a layer that takes time each, or are refused") {
   CHECK_NOTHROW(place(2));
   CHECK_THROWS_WITH(place(3), Catch::Contains("c.yaml:4:11: pipeline: 1 stage at each of the 3") &&
                                   Catch::Contains("the model has 2 layers that take time"));
+}
+
+TEST_CASE("a layer that an option makes do nothing is where it is placed") {
+  const Trained dropped{.sample = {6}, .build = [](const SymbolicTensor& x) {
+                          const auto a = Dense({.name = "a", .units = 6})(x);
+                          const auto same = Dropout({.name = "drop", .rate = 0})(a);
+                          return Dense({.name = "last", .units = 4})(same);
+                        }};
+  const Plan plan = planned(dropped, mesh_of({{"stage", 2}, {"data", 1}}),
+                            {{"a", {{"stage", 0}}}, {"drop", {{"stage", 1}}}});
+  CHECK(held(plan, "drop/output") == "stage=1");
 }
 
 TEST_CASE("what only names a value is where the value is") {
