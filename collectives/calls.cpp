@@ -574,7 +574,7 @@ bool CallService::try_send(const Send& send) {
   return true;
 }
 
-/// Sends a message behind those that are to be sent, or leaves it to who looks.
+/// Sends a message behind those that are to be sent, or leaves it to the thread that looks.
 void CallService::send(CallMessage&& message) {
   if (to_send_count_.load() > 0 || !try_send([&] { send_one(std::move(message)); })) {
     const std::scoped_lock lock(mutex_);
@@ -589,7 +589,7 @@ void CallService::send(CallMessage&& message) {
   }
 }
 
-/// Sends what is to be sent, or leaves it to who looks.
+/// Sends all that is to be sent, or leaves it to the thread that looks.
 void CallService::flush() {
   bool has_sent = true;
   do {
@@ -636,7 +636,7 @@ bool CallService::wait(const Ready& ready, Clock::time_point until, const Check&
     }
   };
   Looking looking(*this);
-  Clock::time_point idle_since{}, checked{};  // none: since now
+  Clock::time_point idle_since{}, checked{};  // set at the first look at the clock
   std::optional<TracedActivity> activity;
   for (int turn = 1;; ++turn) {
     if (ready()) return true;

@@ -1,8 +1,8 @@
 // A picture of a placed model as SVG: its parts, and what they send each other.
 //
 // A *part* is what runs at one coordinate of each axis that places something (placement.h): "stage=0",
-// "tower=1". Each part is a box with the names of its layers. What runs at every part has a box above
-// all of them. A block stands for its layers where they all run at the same places.
+// "tower=1". Each part is a box with the names of its layers. Layers that run at every part have a box
+// above all of them. A block stands for its layers where they all run at the same places.
 //
 // Below the parts is an arrow for each pair between which values cross, with what crosses and its bytes
 // in a step. Gradients go back along dashed arrows. The bytes are those of reports (plan_report.h), each
@@ -10,10 +10,10 @@
 // part alone, so that each sends to others of them. A message to several peers counts once for each.
 //
 // A pipeline has its schedule below that: a row for each coordinate, a box for each action, when
-// timeline_of says. Messages take no time there. What follows the last action is not drawn.
+// timeline_of says. Messages take no time there. The update, which follows, is not drawn.
 //
-// Up to 8 parts, names of layers and rows are drawn; the rest is elided in the middle. What goes to or
-// comes from a part that is elided goes to or comes from the gap.
+// Up to 8 parts, names of layers and rows are drawn; the rest is elided in the middle. Messages of an
+// elided part begin or end at the gap.
 #pragma once
 
 #include <cstddef>

@@ -3,12 +3,11 @@
 
 #include <regex>
 
-#include "layers/add.h"
 #include "layers/dense.h"
-#include "layers/layer_normalization.h"
 #include "runtime/mesh/svg_drawing.h"
 #include "tests/support/catch.h"
-#include "tests/support/plans.h"
+#include "tests/support/placed.h"
+#include "tests/support/text_parts.h"
 
 namespace meshwork::parts_picture_test {
 
@@ -18,7 +17,7 @@ namespace {
 
 using Names = std::vector<std::string>;
 using Bytes = std::map<std::string, std::int64_t>;
-using Entries = std::map<std::string, std::vector<PlacedAt>>;
+using Entries = PlaceEntries;
 
 // "layer_0" to one less than `count`, each with six numbers a row, and a last one.
 Trained chain_of(int count) {
@@ -28,26 +27,6 @@ Trained chain_of(int count) {
             }
             return Dense({.name = "last", .units = 4})(x);
           }};
-}
-
-// A trunk that two towers read, and their sum.
-const Trained towers{
-    .sample = {6}, .build = [](const SymbolicTensor& x) {
-      const auto trunk = LayerNormalization({.name = "trunk"})(x);
-      const auto left = Dense({.name = "left", .units = 5})(trunk);
-      const auto right = Dense({.name = "right", .units = 5})(trunk);
-      return Dense({.name = "last", .units = 4})(Add({.name = "sum"})({left, right}));
-    }};
-
-Plan planned(const Trained& training, const MeshShape& mesh, const Entries& entries,
-             const std::string& stages = "", std::int64_t chunks = 1) {
-  PlaceMap places(mesh);
-  if (!stages.empty()) places.stage_over(stages, chunks);
-  for (const auto& [key, at] : entries) places.insert(key, at);
-  TrainedBlueprint of = blueprint_of(training, mesh, {}, mesh.find("data") < 0 ? "" : "data");
-  of.blueprint.place(places);
-  of.blueprint.draw(of.data, 8);
-  return of.blueprint.planned->plan;
 }
 
 // One for each part, of ranks that differ from `rank` by their part alone.
@@ -65,8 +44,8 @@ std::vector<PlanReport> reports(const Plan& plan, const StepWalk& walk = {}, std
 Plan pipeline_of(int stages, std::int64_t ranks, std::int64_t chunks = 1) {
   Entries entries;
   for (int i = 0; i < stages; ++i) entries[fmt::format("layer_{}", i)] = {{"stage", i}};
-  return planned(chain_of(stages), mesh_of({{"stage", ranks}, {"data", 1}}), entries, "stage",
-                 chunks);
+  return placed_plan(chain_of(stages), mesh_of({{"stage", ranks}, {"data", 1}}), entries, {}, 8,
+                     "stage", chunks);
 }
 
 // "0 -> 1: b/output 96", a line for each value.
@@ -79,18 +58,6 @@ Names listed(const std::vector<ModelParts::Messages>& messages) {
     }
   }
   return all;
-}
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-    ++found;
-  }
-  return found;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 struct Box {
@@ -157,8 +124,8 @@ void check_space(const std::string& svg) {
 }  // namespace
 
 TEST_CASE("a part has its layers in order, and what runs at every part stands apart") {
-  const Plan plan = planned(towers, mesh_of({{"tower", 2}, {"data", 1}}),
-                            {{"left", {{"tower", 0}}}, {"right", {{"tower", 1}}}});
+  const Plan plan = placed_plan(two_towers(), mesh_of({{"tower", 2}, {"data", 1}}),
+                                {{"left", {{"tower", 0}}}, {"right", {{"tower", 1}}}});
   const ModelParts model = parts_of(plan, reports(plan));
   REQUIRE(model.parts.size() == 2);
   CHECK(model.parts[0].name == "tower=0");
@@ -179,9 +146,9 @@ TEST_CASE("a block at one place stands for its layers, one that is cut does not"
                          const auto cut = Sequential({dense("a"), dense("b")}, "cut");
                          return Dense({.name = "last", .units = 4})(cut(whole(x)));
                        }};
-  const Plan plan =
-      planned(blocks, mesh_of({{"stage", 2}}),
-              {{"whole", {{"stage", 0}}}, {"cut/a", {{"stage", 0}}}, {"cut/b", {{"stage", 1}}}});
+  const Plan plan = placed_plan(
+      blocks, mesh_of({{"stage", 2}}),
+      {{"whole", {{"stage", 0}}}, {"cut/a", {{"stage", 0}}}, {"cut/b", {{"stage", 1}}}});
   const ModelParts model = parts_of(plan, reports(plan));
   CHECK(model.parts[0].layers == Names{"whole", "cut/a"});
   CHECK(model.parts[1].layers == Names{"cut/b", "last"});
@@ -191,8 +158,9 @@ TEST_CASE("a block at one place stands for its layers, one that is cut does not"
 TEST_CASE("messages are the sends of reports, in all micro-batches") {
   // Four of eight rows, six numbers each.
   const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 2}});
-  const Plan plan = planned(chain_of(2), mesh,
-                            {{"layer_0", {{"stage", 0}}}, {"layer_1", {{"stage", 1}}}}, "stage");
+  const Plan plan =
+      placed_plan(chain_of(2), mesh, {{"layer_0", {{"stage", 0}}}, {"layer_1", {{"stage", 1}}}}, {},
+                  8, "stage");
   for (const std::int64_t micro_batches : {1, 4}) {
     for (const std::int64_t rank : {0, 3}) {
       const std::vector<PlanReport> of = reports(plan, {.micro_batches = micro_batches}, rank);
@@ -217,8 +185,8 @@ TEST_CASE("messages are the sends of reports, in all micro-batches") {
 
 TEST_CASE("a message to several parts counts for each") {
   const Plan plan =
-      planned(towers, mesh_of({{"tower", 3}, {"data", 1}}),
-              {{"trunk", {{"tower", 0}}}, {"left", {{"tower", 1}}}, {"right", {{"tower", 2}}}});
+      placed_plan(two_towers(), mesh_of({{"tower", 3}, {"data", 1}}),
+                  {{"trunk", {{"tower", 0}}}, {"left", {{"tower", 1}}}, {"right", {{"tower", 2}}}});
   // Eight rows: of six numbers, and of five of a tower.
   CHECK(listed(parts_of(plan, reports(plan)).messages) ==
         Names{"0 -> 1: trunk/output 192", "0 -> 2: trunk/output 192", "1 -> 2: left/output 160",
@@ -227,10 +195,10 @@ TEST_CASE("a message to several parts counts for each") {
 }
 
 TEST_CASE("with two axes that place, a part is a coordinate of each") {
-  const Plan plan = planned(chain_of(3), mesh_of({{"stage", 2}, {"tower", 2}}),
-                            {{"layer_0", {{"stage", 0}, {"tower", 0}}},
-                             {"layer_1", {{"stage", 0}, {"tower", 1}}},
-                             {"layer_2", {{"stage", 1}, {"tower", 1}}}});
+  const Plan plan = placed_plan(chain_of(3), mesh_of({{"stage", 2}, {"tower", 2}}),
+                                {{"layer_0", {{"stage", 0}, {"tower", 0}}},
+                                 {"layer_1", {{"stage", 0}, {"tower", 1}}},
+                                 {"layer_2", {{"stage", 1}, {"tower", 1}}}});
   const ModelParts model = parts_of(plan, reports(plan));
   REQUIRE(model.parts.size() == 4);
   CHECK(model.parts[1].name == "stage=0, tower=1");
@@ -242,10 +210,10 @@ TEST_CASE("with two axes that place, a part is a coordinate of each") {
 }
 
 TEST_CASE("what crosses on one of two axes does so at each coordinate of the other") {
-  const Plan plan = planned(towers, mesh_of({{"stage", 2}, {"tower", 2}}),
-                            {{"trunk", {{"stage", 0}}},
-                             {"left", {{"stage", 1}, {"tower", 0}}},
-                             {"right", {{"stage", 1}, {"tower", 1}}}});
+  const Plan plan = placed_plan(two_towers(), mesh_of({{"stage", 2}, {"tower", 2}}),
+                                {{"trunk", {{"stage", 0}}},
+                                 {"left", {{"stage", 1}, {"tower", 0}}},
+                                 {"right", {{"stage", 1}, {"tower", 1}}}});
   const ModelParts model = parts_of(plan, reports(plan));
   CHECK(model.parts[0].layers == Names{"trunk"});
   CHECK(model.parts[1].layers == Names{"trunk"});
@@ -273,8 +241,8 @@ TEST_CASE("a part of several stages names them, and counts the values of each") 
 
 TEST_CASE("a picture has a box for each part, and an arrow for each pair that sends") {
   const Plan plan =
-      planned(towers, mesh_of({{"tower", 3}, {"data", 1}}),
-              {{"trunk", {{"tower", 0}}}, {"left", {{"tower", 1}}}, {"right", {{"tower", 2}}}});
+      placed_plan(two_towers(), mesh_of({{"tower", 3}, {"data", 1}}),
+                  {{"trunk", {{"tower", 0}}}, {"left", {{"tower", 1}}}, {"right", {{"tower", 2}}}});
   const std::string svg = parts_picture(parts_of(plan, reports(plan)));
   CHECK(svg.starts_with("<svg "));
   CHECK(svg.ends_with("</svg>\n"));
@@ -393,7 +361,7 @@ TEST_CASE("a long list or name is elided, and a name cannot end the text") {
 }
 
 TEST_CASE("a model of which nothing is placed has no parts") {
-  const Plan plan = planned(chain_of(1), mesh_of({{"stage", 1}, {"data", 2}}), {});
+  const Plan plan = placed_plan(chain_of(1), mesh_of({{"stage", 1}, {"data", 2}}), {});
   CHECK_THROWS_WITH(parts_of(plan, {}), Catch::Contains("nothing of the model is placed on the "
                                                         "mesh stage=1 x data=2"));
 }

@@ -5,14 +5,12 @@
 #include <chrono>
 
 #include "layers/activity_regularization.h"
-#include "layers/add.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
 #include "layers/identity.h"
-#include "layers/layer_normalization.h"
 #include "layers/reshape.h"
 #include "tests/support/catch.h"
-#include "tests/support/plans.h"
+#include "tests/support/placed.h"
 
 namespace meshwork::placement_test {
 
@@ -27,28 +25,7 @@ const Trained chain{.sample = {6}, .build = [](SymbolicTensor x) {
                       return Dense({.name = "last", .units = 4})(x);
                     }};
 
-// A trunk that two towers read, and their sum.
-const Trained towers{
-    .sample = {6}, .build = [](const SymbolicTensor& x) {
-      const auto trunk = LayerNormalization({.name = "trunk"})(x);
-      const auto left = Dense({.name = "left", .units = 5})(trunk);
-      const auto right = Dense({.name = "right", .units = 5})(trunk);
-      return Dense({.name = "last", .units = 4})(Add({.name = "sum"})({left, right}));
-    }};
-
-using Entries = std::map<std::string, std::vector<PlacedAt>>;
-
-Plan planned(const Trained& training, const MeshShape& mesh, const Entries& entries,
-             const LayoutEntries& layouts = {}, std::int64_t rows = 8,
-             const std::string& stages = "", std::int64_t chunks = 1) {
-  PlaceMap places(mesh);
-  if (!stages.empty()) places.stage_over(stages, chunks);
-  for (const auto& [key, at] : entries) places.insert(key, at);
-  TrainedBlueprint of = blueprint_of(training, mesh, layouts, "data");
-  of.blueprint.place(places);
-  of.blueprint.draw(of.data, rows);
-  return of.blueprint.planned->plan;
-}
+using Entries = PlaceEntries;
 
 // "stage=0": where a variable, an output or an input is held.
 std::string held(const Plan& plan, const std::string& path) {
@@ -79,7 +56,7 @@ using Texts = std::vector<std::string>;
 
 TEST_CASE("what is not placed follows what it reads, and variables are where they are used") {
   const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 2}});
-  const Plan plan = planned(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
+  const Plan plan = placed_plan(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
   CHECK(held(plan, "a/kernel") == "stage=0");
   CHECK(held(plan, "b/kernel") == "stage=0");
   CHECK(held(plan, "c/output") == "stage=1");
@@ -94,7 +71,8 @@ TEST_CASE("what is not placed follows what it reads, and variables are where the
 
 TEST_CASE("what several places read runs at each of them, and what reads several at the last") {
   const MeshShape mesh = mesh_of({{"tower", 3}, {"data", 1}});
-  const Plan plan = planned(towers, mesh, {{"left", {{"tower", 0}}}, {"right", {{"tower", 2}}}});
+  const Plan plan =
+      placed_plan(two_towers(), mesh, {{"left", {{"tower", 0}}}, {"right", {{"tower", 2}}}});
   CHECK(held(plan, "trunk/output") == "tower=0,2");
   CHECK(held(plan, "trunk/gamma") == "tower=0,2");
   CHECK(held(plan, "sum/output") == "tower=2");
@@ -103,7 +81,7 @@ TEST_CASE("what several places read runs at each of them, and what reads several
 
 TEST_CASE("a value crosses once in its layout, and one gradient comes back") {
   const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 2}});
-  const Plan plan = planned(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
+  const Plan plan = placed_plan(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
   // Four of eight rows, six numbers each.
   const Texts first{"forward b/output 96", "backward b/output gradient 0"};
   const Texts second{"forward b/output 0", "backward b/output gradient 96"};
@@ -115,8 +93,8 @@ TEST_CASE("a value crosses once in its layout, and one gradient comes back") {
 
 TEST_CASE("a prediction has the messages that there are, and reduces gradients once a step") {
   const Plan stages =
-      planned(chain, MeshShape({{"stage", 2}, {"data", 1}}, 2),
-              {{"a|b", {{"stage", 0}}}, {"c|last", {{"stage", 1}}}}, {}, 8, "stage");
+      placed_plan(chain, MeshShape({{"stage", 2}, {"data", 1}}, 2),
+                  {{"a|b", {{"stage", 0}}}, {"c|last", {{"stage", 1}}}}, {}, 8, "stage");
   const double message = stages.costs.latency_seconds + 8 * 6 * 4 / stages.costs.bytes_per_second;
   REQUIRE(stages.seconds.size() == 2);
   for (const StepSeconds& part : stages.seconds) {
@@ -126,7 +104,7 @@ TEST_CASE("a prediction has the messages that there are, and reduces gradients o
   CHECK(stages.seconds[0].arithmetic <
         stages.seconds[1].arithmetic);  // a needs no input's gradient
 
-  const Plan whole = planned(chain, MeshShape({{"stage", 1}, {"data", 2}}, 2), {});
+  const Plan whole = placed_plan(chain, MeshShape({{"stage", 1}, {"data", 2}}, 2), {});
   const StepSeconds& each = whole.seconds.front();
   CHECK(each.reduction > 0);
   for (const std::int64_t micro_batches : {1, 4}) {
@@ -135,15 +113,16 @@ TEST_CASE("a prediction has the messages that there are, and reduces gradients o
           Approx(static_cast<double>(micro_batches) * each.communication + each.reduction));
   }
   // Gradients of weights that are split over the same ranks are scattered in each micro-batch.
-  const Plan sharded = planned(chain, MeshShape({{"stage", 1}, {"data", 2}}, 2), {},
-                               {{".*/kernel", {"data", {}}}, {".*/bias", {"data"}}});
+  const Plan sharded = placed_plan(chain, MeshShape({{"stage", 1}, {"data", 2}}, 2), {},
+                                   {{".*/kernel", {"data", {}}}, {".*/bias", {"data"}}});
   CHECK(sharded.seconds.front().reduction == 0);
   CHECK(sharded.seconds.front().communication > each.communication);
 }
 
 TEST_CASE("variables of several places get the gradients of all, once a batch") {
   const MeshShape mesh = mesh_of({{"tower", 2}, {"data", 1}});
-  const Plan plan = planned(towers, mesh, {{"left", {{"tower", 0}}}, {"right", {{"tower", 1}}}});
+  const Plan plan =
+      placed_plan(two_towers(), mesh, {{"left", {{"tower", 0}}}, {"right", {{"tower", 1}}}});
   const auto count = [&](const std::string& what, const StepWalk& walk) {
     return std::ranges::count_if(report(plan, 0, walk).collectives,
                                  [&](const auto& record) { return record.purpose.what == what; });
@@ -157,7 +136,7 @@ TEST_CASE("variables of several places get the gradients of all, once a batch") 
 
 TEST_CASE("a rank that runs nothing of a part holds and computes nothing of it") {
   const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 1}});
-  const Plan plan = planned(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
+  const Plan plan = placed_plan(chain, mesh, {{"a", {{"stage", 0}}}, {"c", {{"stage", 1}}}});
   CHECK(report(plan, 0).parameter_bytes == 4 * 2 * (6 * 6 + 6));
   CHECK(report(plan, 1).parameter_bytes == 4 * (6 * 6 + 6 + 6 * 4 + 4));
   CHECK(report(plan, 0).batch_bytes == 4 * 8 * 6);
@@ -176,7 +155,7 @@ TEST_CASE("1f1b holds the activations of as many micro-batches as there are stag
       }};
   Entries entries;
   for (int i = 0; i < 16; ++i) entries[fmt::format("d{}", i)] = {{"stage", i}};
-  const Plan plan = planned(deep, mesh, entries, {}, 16, "stage");
+  const Plan plan = placed_plan(deep, mesh, entries, {}, 16, "stage");
   const auto arena = [&](const PipelineSchedule& schedule, std::int64_t rank) {
     return report_plan(plan, Mode::train, 256, rank, SGD().update_rule(), {}, Precision::float32,
                        {}, {.micro_batches = 16, .schedule = schedule})
@@ -253,7 +232,7 @@ TEST_CASE("a pipeline whose values go back, or on an axis without stages, is ref
   const MeshShape mesh = mesh_of({{"stage", 2}, {"data", 2}});
   const Entries back{{"a", {{"stage", 1}}}, {"c", {{"stage", 0}}}};
   const auto check = [&](const std::string& stages) {
-    check_stages(planned(chain, mesh, back, {}, 8, stages));
+    check_stages(placed_plan(chain, mesh, back, {}, 8, stages));
   };
   CHECK_THROWS_WITH(check("stage"), Catch::Contains("values of a pipeline go forward"));
   CHECK_THROWS_WITH(check("data"), Catch::Contains("the axis \"data\" has no stages"));
@@ -268,12 +247,13 @@ TEST_CASE("a pipeline over an axis that places nothing is refused on an axis of 
   for (const std::int64_t size : {1, 2}) {
     const MeshShape mesh = mesh_of({{"other", size}, {"stage", 1}, {"data", size}});
     for (const std::string axis : {"other", "data"}) {
-      CHECK_THROWS_WITH(planned(chain, mesh, entries, {}, 8, axis),
+      CHECK_THROWS_WITH(placed_plan(chain, mesh, entries, {}, 8, axis),
                         Catch::Contains(fmt::format("the axis \"{}\" has no stages", axis)) &&
                             Catch::Contains("it names \"stage\""));
     }
-    CHECK_THROWS_WITH(planned(chain, mesh, {}, {}, 8, "stage"), Catch::Contains("has no stages"));
-    CHECK_NOTHROW(planned(chain, mesh, entries, {}, 8, "stage"));
+    CHECK_THROWS_WITH(placed_plan(chain, mesh, {}, {}, 8, "stage"),
+                      Catch::Contains("has no stages"));
+    CHECK_NOTHROW(placed_plan(chain, mesh, entries, {}, 8, "stage"));
   }
 }
 
@@ -332,8 +312,8 @@ TEST_CASE("a layer that an option makes do nothing is where it is placed") {
                           const auto same = Dropout({.name = "drop", .rate = 0})(a);
                           return Dense({.name = "last", .units = 4})(same);
                         }};
-  const Plan plan = planned(dropped, mesh_of({{"stage", 2}, {"data", 1}}),
-                            {{"a", {{"stage", 0}}}, {"drop", {{"stage", 1}}}});
+  const Plan plan = placed_plan(dropped, mesh_of({{"stage", 2}, {"data", 1}}),
+                                {{"a", {{"stage", 0}}}, {"drop", {{"stage", 1}}}});
   CHECK(held(plan, "drop/output") == "stage=1");
 }
 
@@ -343,20 +323,20 @@ TEST_CASE("what only names a value is where the value is") {
                          const auto same = Identity({.name = "same"})(a);
                          return Dense({.name = "last", .units = 4})(same);
                        }};
-  const Plan plan = planned(nested, mesh_of({{"stage", 2}, {"data", 1}}),
-                            {{"a", {{"stage", 1}}}, {"same", {{"stage", 0}}}});
+  const Plan plan = placed_plan(nested, mesh_of({{"stage", 2}, {"data", 1}}),
+                                {{"a", {{"stage", 1}}}, {"same", {{"stage", 0}}}});
   CHECK(held(plan, "same/output") == "stage=1");
 }
 
 TEST_CASE("a layer at every stage can be no part of a chain of stages") {
   const MeshShape mesh = mesh_of({{"stage", 4}, {"data", 1}});
   const Plan wide =
-      planned(chain, mesh, {{"a", {{"stage", 2}}}, {"b", {{"stage", 0, 3}}}}, {}, 8, "stage");
+      placed_plan(chain, mesh, {{"a", {{"stage", 2}}}, {"b", {{"stage", 0, 3}}}}, {}, 8, "stage");
   CHECK_THROWS_WITH(check_stages(wide),
                     Catch::Contains("b/product") && Catch::Contains("at every stage"));
   // What is at two stages gets its gradient from both.
-  const Plan trunk =
-      planned(towers, mesh, {{"left", {{"stage", 0}}}, {"right", {{"stage", 3}}}}, {}, 8, "stage");
+  const Plan trunk = placed_plan(
+      two_towers(), mesh, {{"left", {{"stage", 0}}}, {"right", {{"stage", 3}}}}, {}, 8, "stage");
   CHECK_THROWS_WITH(check_stages(trunk), Catch::Contains("gradients of a pipeline go back"));
 }
 
@@ -369,8 +349,8 @@ TEST_CASE("the sums of a step are over the same axes on all ranks, whoever runs 
     return Dense({.name = "last", .units = 4})(x);
   };
   const Plan plan =
-      planned(penalized, mesh, {{"a|penalty", {{"stage", 0}}}, {"last", {{"stage", 1}}}},
-              {{"penalty/output", {{}, "model"}}, {"a/output", {{}, "model"}}});
+      placed_plan(penalized, mesh, {{"a|penalty", {{"stage", 0}}}, {"last", {{"stage", 1}}}},
+                  {{"penalty/output", {{}, "model"}}, {"a/output", {{}, "model"}}});
   for (const std::int64_t rank : {0, 1, 2, 3}) {
     CHECK(report(plan, rank).collectives.back().axes == std::vector<Axis>{0, 2});
   }
@@ -378,11 +358,12 @@ TEST_CASE("the sums of a step are over the same axes on all ranks, whoever runs 
 
 TEST_CASE("an axis that places layers splits neither batches nor tensors") {
   const MeshShape mesh = mesh_of({{"data", 2}, {"stage", 2}});
-  CHECK_THROWS_WITH(planned(chain, mesh, {{"a", {{"data", 0}}}}),
+  CHECK_THROWS_WITH(placed_plan(chain, mesh, {{"a", {{"data", 0}}}}),
                     Catch::Contains("the axis \"data\" places layers and splits batches"));
-  CHECK_THROWS_WITH(planned(chain, mesh, {{"a", {{"stage", 0}}}}, {{"b/kernel", {{}, "stage"}}}),
-                    Catch::Contains("b/kernel") && Catch::Contains("can split no dimension"));
-  CHECK_THROWS_WITH(planned(chain, mesh, {{"lats", {{"stage", 0}}}}),
+  CHECK_THROWS_WITH(
+      placed_plan(chain, mesh, {{"a", {{"stage", 0}}}}, {{"b/kernel", {{}, "stage"}}}),
+      Catch::Contains("b/kernel") && Catch::Contains("can split no dimension"));
+  CHECK_THROWS_WITH(placed_plan(chain, mesh, {{"lats", {{"stage", 0}}}}),
                     Catch::Contains("place key \"lats\" matches nothing") &&
                         Catch::Contains("did you mean \"last\"?"));
 }

@@ -4,24 +4,15 @@
 
 #include "collectives/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/text_parts.h"
 
 namespace meshwork::svg_picture_test {
+
+using namespace meshwork::test;
 
 namespace {
 
 const MeshShape mesh({{"data", 2}, {"model", 4}}, 8);
-
-int count(const std::string& text, const std::string& part) {
-  int found = 0;
-  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
-    ++found;
-  }
-  return found;
-}
-
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 
