@@ -48,6 +48,8 @@ constexpr std::chrono::milliseconds parting_patience{300};  // with a rank that 
 constexpr std::chrono::milliseconds between_rings{1};
 constexpr std::chrono::seconds thread_patience{1};  // where the service ends without the others
 constexpr std::chrono::milliseconds between_looks_at_the_end{20};
+// A look takes about a microsecond, and some instructions little more.
+constexpr std::chrono::microseconds between_advances{50};
 constexpr int looks_between_clocks = 16;
 constexpr std::chrono::microseconds before_rings{20};
 constexpr std::int64_t no_thread = -1;
@@ -129,6 +131,8 @@ class CallService : public std::enable_shared_from_this<CallService> {
   }
   void require_present(int rank, std::string_view where);
   void progress();
+  void advance();
+  bool serve(const std::function<bool()>& ready, double seconds, const std::string& doing);
   void close();
   void abandon();
 
@@ -206,6 +210,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
   Clock::time_point rung_;              // who has to look for us to go on
   std::vector<int> to_ring_;            // whose answers have been sent
   Clock::time_point ring_at_;
+  Clock::time_point advance_at_;  // of the thread that made the service, without threads
 
   const int rank_, size_;
   std::atomic<int> culprit_{rank_};  // on account of whom this rank leaves the others
@@ -694,8 +699,30 @@ bool CallService::wait(const Ready& ready, Clock::time_point until, const Check&
   }
 }
 
+void CallService::advance() {
+  if (has_threads_ || ends_) return;
+  const Clock::time_point now = Clock::now();
+  if (now < advance_at_) return;
+  bool moved = false;
+  static_cast<void>(try_look(moved));
+  if (run_one()) moved = true;
+  advance_at_ = moved ? now : now + between_advances;
+}
+
+bool CallService::serve(const std::function<bool()>& ready, double seconds,
+                        const std::string& doing) {
+  Clock::time_point until = Clock::time_point::max();
+  if (seconds < 1e9) until = Clock::now() + duration_of(Seconds(std::max(seconds, 0.0)));
+  const auto is_over = [&] { return is_broken_ || ready(); };
+  const bool came = wait(
+      is_over, until, [] {}, [&] { return doing; });
+  const std::scoped_lock lock(mutex_);
+  if (is_broken_) throw Error(broken_);
+  return came;
+}
+
 void CallService::progress() {
-  if (has_threads_) return;
+  if (has_threads_ || ends_) return;
   bool moved = true;
   while (moved) {
     moved = false;
@@ -1093,9 +1120,27 @@ CallPayload Answer::get() {
   return service->take(*state);
 }
 
+namespace {
+
+/// The services without threads that this thread has made.
+thread_local std::vector<std::weak_ptr<CallService>> served_here;
+
+}  // namespace
+
+bool has_calls_to_advance() {
+  return !served_here.empty();
+}
+
+void advance_calls() {
+  for (std::size_t i = 0; i < served_here.size(); ++i) {  // a function may make more of them
+    if (const std::shared_ptr<CallService> service = served_here[i].lock()) service->advance();
+  }
+}
+
 Calls::Calls(const Communicator& ranks, const CallsOptions& options)
     : service_(std::make_shared<CallService>(ranks, options)) {
   service_->start();
+  if (!service_->has_threads()) served_here.push_back(service_);
 }
 
 Calls::~Calls() {
@@ -1108,6 +1153,10 @@ Calls::~Calls() {
     }
   }
   service_->abandon();
+  std::erase_if(served_here, [this](const std::weak_ptr<CallService>& one) {
+    const std::shared_ptr<CallService> service = one.lock();
+    return service == nullptr || service == service_;
+  });
 }
 
 void Calls::define(std::string name, CallFunction function) {
@@ -1129,6 +1178,10 @@ void Calls::require_present(int rank, std::string_view where) {
 
 void Calls::progress() {
   service_->progress();
+}
+
+bool Calls::serve(const std::function<bool()>& ready, double seconds, const std::string& doing) {
+  return service_->serve(ready, seconds, doing);
 }
 
 void Calls::close() {

@@ -44,8 +44,10 @@
 // count: they are part of a request that already does, which could not end while they waited.
 //
 // Without MPI_THREAD_MULTIPLE there are no threads (MESHWORK_PROGRESS=polls asks for the same). The
-// program's thread then serves: in `call`, which sends, in `get` and `progress`, which also run
-// functions, and in `close`. A rank that does none of these answers nobody.
+// program's thread then serves: in `call`, which sends, in `get`, `serve` and `progress`, which also
+// run functions, and in `close`. So does `advance_calls`, which a model's steps call between two
+// instructions. A rank that does none of these answers nobody. The thread must hold no lock there that
+// a function takes.
 //
 // Where the job is hosted (hosted.h), `get` and `close` leave when another rank has failed. While a
 // thread waits in them, the trace of its watchdog says for what (thread_trace.h).
@@ -173,6 +175,9 @@ class Calls {
 
   /// Without threads: looks for what has come, and runs functions. Else it does nothing.
   void progress();
+  /// Waits until `ready()`, or for `seconds`. Whether it is ready. Without threads, functions run
+  /// meanwhile, and may make it so. `doing` is for the trace. Throws `Error` if MPI has failed.
+  bool serve(const std::function<bool()>& ready, double seconds, const std::string& doing);
 
   /// Ends the service: waits until all requests of all ranks are answered. Every rank calls it. Ends
   /// the job if one function here runs on for `closing_seconds`. Throws `RanksParted` with the number
@@ -193,5 +198,11 @@ class Calls {
  private:
   std::shared_ptr<CallService> service_;
 };
+
+/// Whether this thread has made `Calls` without threads, which it has to bring on itself.
+[[nodiscard]] bool has_calls_to_advance();
+/// Brings these on, to be put between pieces of work: looks once, and runs one function at most of
+/// each. Does nothing for a while (50 us) after that was in vain. Waits for nobody.
+void advance_calls();
 
 }  // namespace meshwork

@@ -16,6 +16,7 @@
 #include "collectives/device_transports.h"
 #include "collectives/error.h"
 #include "collectives/hosted.h"
+#include "collectives/last_words.h"
 #include "collectives/printable.h"
 
 namespace meshwork {
@@ -178,10 +179,13 @@ void abort_job(int exit_code, const std::string& message) {
   int length = 0;
   if (MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) rank = -1;
   if (MPI_Get_processor_name(host.data(), &length) != MPI_SUCCESS) host[0] = '\0';
-  // One write, so that the lines of ranks which fail together stay whole.
-  const std::string line = fmt::format("rank {} ({}): {}\n", rank, host.data(), printable(message));
-  std::fwrite(line.data(), 1, line.size(), stderr);
-  std::fflush(stderr);
+  if (LastWords::claim()) {
+    // One write, so that the lines of ranks which fail together stay whole.
+    const std::string line =
+        fmt::format("rank {} ({}): {}\n", rank, host.data(), printable(message));
+    std::fwrite(line.data(), 1, line.size(), stderr);
+    std::fflush(stderr);
+  }
   MPI_Abort(MPI_COMM_WORLD, exit_code);
   std::_Exit(exit_code);  // MPI_Abort does not return; the compiler cannot know
 }

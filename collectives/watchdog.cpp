@@ -18,7 +18,9 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/failure_patience.h"
 #include "collectives/hosted.h"
+#include "collectives/last_words.h"
 #include "collectives/side_channel.h"
 #include "collectives/stop_signals.h"
 #include "collectives/thread_without_signals.h"
@@ -175,8 +177,9 @@ class Watchdog::Watcher {
     const Report report = own_report(thread, still);
     if (is_inside(thread.position) && !thread.told) {
       thread.told = true;
-      print(fmt::format("has waited {:.1f} s in collective {}; the last collectives:{}",
-                        report.seconds, sequence_of(thread.position), listed(report, "\n  ")));
+      print_symptom(fmt::format("has waited {:.1f} s in collective {}; the last collectives:{}",
+                                report.seconds, sequence_of(thread.position),
+                                listed(report, "\n  ")));
     }
     if (rank_ == 0) {
       thread.reports[0] = {report, now};
@@ -203,7 +206,7 @@ class Watchdog::Watcher {
     };
     if (waited >= last_words && !said_where_) {
       said_where_ = true;
-      print(fmt::format("SIGTERM came while it waits in {}", where()));
+      print_symptom(fmt::format("SIGTERM came while it waits in {}", where()));
     }
     // A rank that is merely slow is waited for: it has been as slow before.
     if (waited >= std::max<Seconds>(mercy, 3 * longest_wait_)) {
@@ -313,6 +316,11 @@ class Watchdog::Watcher {
     return "";
   }
 
+  /// Where nobody has said why the job ends.
+  void print_symptom(const std::string& message) const {
+    if (!LastWords::are_said()) print(message);
+  }
+
   /// One write, so that the lines of several ranks stay whole; without the stream's lock, which the
   /// thread that hangs may hold.
   void print(const std::string& message) const {
@@ -333,7 +341,7 @@ class Watchdog::Watcher {
       over_ = true;  // who calls this holds the mutex
       return;
     }
-    print(message);
+    if (LastWords::claim()) print(message);
     // MPI may hang as well.
     std::thread([status] {
       std::this_thread::sleep_for(std::chrono::seconds(3));
@@ -344,6 +352,7 @@ class Watchdog::Watcher {
   }
 
   double limit_;  // seconds
+  WatchdogLimit known_limit_{limit_};
   Seconds tick_;
   int rank_;
   int size_;

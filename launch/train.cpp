@@ -11,6 +11,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/last_words.h"
 #include "collectives/printable.h"
 #include "collectives/watchdog.h"
 #include "launch/commands.h"
@@ -27,6 +28,9 @@ namespace {
 // Where a launcher that starts runs again wants the checkpoints of one that names no directory
 // (meshwork-mpirun --restarts, meshwork.sbatch).
 constexpr const char* run_directory_variable = "MESHWORK_RUN_DIRECTORY";
+
+// How long roles may go on after training has failed, at most.
+constexpr double patience_with_roles = 30;  // seconds
 
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
@@ -83,6 +87,9 @@ struct Helpers {
   std::shared_ptr<EpochEvaluator> evaluator;  // on the root, if they evaluate
   // The training data as they feed them; null: they do not.
   std::function<std::shared_ptr<const Source>(std::shared_ptr<const Source>)> feed;
+  bool has_threads = true;  // all ranks: else the thread that trains asks the feeders
+  // Whether the job ends for a rank that has failed: no signal is then worth a word.
+  std::function<bool()> has_failed = [] { return false; };
 };
 
 }  // namespace
@@ -144,6 +151,7 @@ static int train_here(Runtime& runtime, const CommandLine& given, const Helpers&
     options.roles = helpers.roles;
     options.evaluator = helpers.evaluator;
     options.validation_split = 0;  // done already
+    if (helpers.feed && !helpers.has_threads) options.prefetch = false;
     const std::string summary = session->summary(data);
     if (runtime.is_root() && options.verbose != Verbosity::silent) {
       std::printf("%s", printable(summary).c_str());
@@ -159,7 +167,7 @@ static int train_here(Runtime& runtime, const CommandLine& given, const Helpers&
     unsaved = !history.unsaved.empty();
     if (history.stop_reason != 0) {
       stopped = stopped_status(history.stop_reason);
-      if (runtime.is_root()) {
+      if (runtime.is_root() && !helpers.has_failed()) {
         std::fprintf(stderr, "stopped by %s after %lld updates%s%s\n",
                      stop_reason_name(history.stop_reason).c_str(),
                      static_cast<long long>(session->model().iteration()),
@@ -195,6 +203,15 @@ namespace {
 // What the roles of a run do for the ranks of `part`, which train.
 Helpers helpers_of(const RoleMap& roles, Runtime& part, Rpc& rpc, double seconds) {
   Helpers helpers{.rpc = &rpc, .roles = &roles};
+  helpers.has_failed = [&rpc] {
+    if (LastWords::are_said()) return true;
+    try {
+      for (int rank = 0; rank < rpc.size(); ++rank) rpc.require_present(rank, "to train");
+    } catch (const RanksParted&) {
+      return true;
+    }
+    return false;
+  };
   if (roles.has(evaluating_role)) {
     helpers.evaluate = true;
     if (part.is_root()) {
@@ -211,7 +228,8 @@ Helpers helpers_of(const RoleMap& roles, Runtime& part, Rpc& rpc, double seconds
   return helpers;
 }
 
-// Trains on some of the ranks. What the others do is their role's, until training has ended.
+// Trains on some of the ranks. What the others do is their role's, until training has ended. Calls that
+// state no limit have half of the watchdog's, so that a call that fails is heard of before it.
 int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig& config,
                      const std::vector<RoleRanks>& roles) {
   const auto own = std::find_if(roles.begin(), roles.end(), [&](const RoleRanks& role) {
@@ -219,9 +237,12 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
   });
   const RoleMap map = map_of(roles);
   const double seconds = config.options().watchdog_seconds;
-  RpcOptions options{.seconds = seconds};
+  const double call_seconds = seconds / 2;
+  RpcOptions options{.seconds = call_seconds};
   for (int rank = 0; rank < map.size(); ++rank) options.titles.push_back(map.role_of(rank));
+  const LastWords words(runtime.world());
   Rpc rpc(runtime.world(), options);
+  const bool has_threads = on_all(runtime.world(), rpc.has_threads());
   int status = 0;
   Runtime part(runtime,
                runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
@@ -233,13 +254,18 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
       at_work.emplace(map, rpc, [&part](int reason) { part.ask_to_stop(reason); });
     }
     rpc.open();
-    status = train_here(part, line, helpers_of(map, part, rpc, seconds));
+    Helpers helpers = helpers_of(map, part, rpc, call_seconds);
+    helpers.has_threads = has_threads;
+    status = train_here(part, line, helpers);
+    const bool has_failed = status == 1 || status == 2;
+    double limit = seconds;
+    if (has_failed && (limit == 0 || limit > patience_with_roles)) limit = patience_with_roles;
     try {
-      if (at_work) at_work->end(seconds);
+      if (at_work) at_work->end(limit);
     } catch (const RanksParted& error) {
       abort_job(1, error.what());
     } catch (const Error& error) {
-      abort_job(hang_status, error.what());
+      abort_job(has_failed ? status : hang_status, error.what());
     }
     try {
       rpc.close();
@@ -267,11 +293,6 @@ int train(Runtime& runtime, const CommandLine& line) {
     if (!on_all(runtime.world(), has_roles)) return;
     config.emplace(read_same_run(runtime.world(), line));
     roles = config->roles().on(runtime.size());
-    if (!roles.empty() && !on_all(runtime.world(), Calls::can_have_threads())) {
-      fail(
-          "roles: ranks that do not train answer in threads of their own; that needs an MPI with "
-          "MPI_THREAD_MULTIPLE, and no MESHWORK_PROGRESS of \"polls\" or \"none\"");
-    }
   });
   if (status != 0) return status;
   if (roles.empty()) return train_here(runtime, line, {});

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "collectives/calls.h"
 #include "collectives/error.h"
 #include "runtime/device/kernel_candidates.h"
 #include "runtime/device/kernel_joins.h"
@@ -27,10 +28,14 @@ constexpr std::int64_t aligned(std::int64_t bytes) {
 void Program::run() {
   if (instructions_.empty()) return;
   device_->make_current();
-  if (measured_.seconds.empty()) {
-    walk(prepared(), [](std::size_t) {});
-  } else {
+  const bool advances = has_calls_to_advance();
+  if (!measured_.seconds.empty()) {
     run_measured();
+    if (advances) advance_calls();  // whose time would be an instruction's
+  } else if (advances) {
+    walk(prepared(), [](std::size_t) { advance_calls(); });
+  } else {
+    walk(prepared(), [](std::size_t) {});
   }
 }
 

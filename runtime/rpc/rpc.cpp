@@ -17,8 +17,8 @@ Rpc::Rpc(const Communicator& ranks, const RpcOptions& options) : calls_(ranks, o
   if (has_threads() || rank() != 0 || !prints) return;
   std::cerr << (level == MPI_THREAD_MULTIPLE ? "the service has no threads"
                                              : "this MPI gives less than MPI_THREAD_MULTIPLE")
-            << ": calls between ranks go on only while a rank waits for an answer or says "
-               "rpc.progress()\n";
+            << ": calls between ranks go on only between the instructions of a step, and while a "
+               "rank waits for an answer or says rpc.progress()\n";
 }
 
 RpcReader rpc_result(Answer& answer) {

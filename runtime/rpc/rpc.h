@@ -109,8 +109,14 @@ class Rpc {
   /// Throws `RanksParted` if `rank` is gone, while this one waits for it `where` (calls.h).
   void require_present(int rank, std::string_view where) { calls_.require_present(rank, where); }
 
-  /// Without threads (`has_threads`): looks for what has come, and runs functions.
+  /// Without threads (`has_threads`): looks for what has come, and runs functions. A model's steps do so
+  /// between two instructions.
   void progress() { calls_.progress(); }
+  /// Waits until `ready()`, or for `seconds`. Whether it is ready. Without threads, functions run
+  /// meanwhile (calls.h).
+  bool serve(const std::function<bool()>& ready, double seconds, const std::string& doing) {
+    return calls_.serve(ready, seconds, doing);
+  }
   /// Every rank calls it. Returns when all calls of all ranks are answered.
   void close() { calls_.close(); }
 

@@ -105,17 +105,6 @@ Blueprint blueprint_of(std::shared_ptr<const Graph> graph, const Distribution& d
   return blueprint;
 }
 
-int variable_index(const Graph& graph, const std::string& path) {
-  std::vector<std::string> paths;
-  for (std::size_t v = 0; v < graph.variables.size(); ++v) {
-    if (graph.variables[v].path == path) {
-      return static_cast<int>(v);
-    }
-    paths.push_back(graph.variables[v].path);
-  }
-  fail("the model has no variable \"{}\"{}", path, did_you_mean(path, paths));
-}
-
 // For a model, which has no name: by its first and last layer.
 std::string in_words(const Graph& graph) {
   std::string first, last;
@@ -757,6 +746,17 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
   state_->prepare_to_evaluate(loss_data_of(*data), rows);
   return report_run(state_->engine->plan(), *data, mode, rows, state_->mesh().rank(),
                     state_->compiled, state_->options.precision, state_->device->traits());
+}
+
+int variable_index(const Graph& graph, const std::string& path) {
+  std::vector<std::string> paths;
+  for (std::size_t v = 0; v < graph.variables.size(); ++v) {
+    if (graph.variables[v].path == path) {
+      return static_cast<int>(v);
+    }
+    paths.push_back(graph.variables[v].path);
+  }
+  fail("the model has no variable \"{}\"{}", path, did_you_mean(path, paths));
 }
 
 std::vector<float> Model::variable(const std::string& path) {

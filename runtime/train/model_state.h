@@ -189,6 +189,9 @@ struct UserBatches {
   std::optional<RunningMeans> means;  // of what has a loss
 };
 
+/// The index of the variable `path`. Throws `Error`, with the nearest name, if there is none.
+[[nodiscard]] int variable_index(const Graph& graph, const std::string& path);
+
 /// Model::predict_step, inside of a call.
 [[nodiscard]] std::vector<std::vector<float>> predict_step(Model::State& model,
                                                            const BatchView& batch);

@@ -12,6 +12,8 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/failed_write.h"
+#include "collectives/failure_patience.h"
+#include "collectives/last_words.h"
 #include "collectives/printable.h"
 #include "collectives/wrong_input.h"
 #include "runtime/train/reporting/terminal.h"
@@ -19,9 +21,11 @@
 namespace meshwork {
 namespace {
 
-// How long a rank that failed waits for the others to fail as well. They may be inside a collective
-// that waits for this rank; they would never come.
-constexpr std::chrono::seconds patience{5};
+// How long a rank that failed waits for the others to fail as well (failure_patience.h).
+constexpr std::chrono::seconds longest_patience{5};
+// The same of one that has failed since another is gone, where a launcher has sent SIGTERM for that: it
+// leaves a second to say so.
+constexpr std::chrono::milliseconds patience_at_the_end{100};
 
 [[noreturn]] void end_on_exception() {
   std::string message = "the program ended without an exception that says why";
@@ -155,16 +159,21 @@ int Runtime::conclude(int status, const std::string& message, bool parted) {
     abort_job(status, message);
   }
   const auto start = std::chrono::steady_clock::now();
+  const std::chrono::duration<double> patience = failure_patience(longest_patience);
   for (int done = 0; done == 0;) {
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
-        std::chrono::steady_clock::now() - start > patience) {
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+    const bool is_ended = parted && LastWords::are_kept() &&
+                          received_stop_signal() == StopSignal::terminate &&
+                          waited > patience_at_the_end;
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || waited > patience ||
+        is_ended) {
       abort_job(status, message);
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
   const std::vector<std::string> causes = gather_texts(endings_, parted ? "" : message);
   const std::vector<std::string> partings = gather_texts(endings_, parted ? message : "");
-  if (is_root()) {
+  if (is_root() && LastWords::claim()) {
     std::fflush(stdout);
     const std::string text = printable(one_message(causes, partings));
     std::fprintf(stderr, "%s\n", coloured(text, Colour::red, STDERR_FILENO).c_str());

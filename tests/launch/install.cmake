@@ -131,6 +131,17 @@ run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
     --set "roles={train: 2, board: 1}" --set "fit.callbacks=[PostToBoard]")
 expect("board: 3 posts, the least loss 0.0816")
 
+# Its sampler, whose steps others learn from.
+foreach(ranks 2 4)
+  set(roles)
+  if(ranks EQUAL 4)
+    set(roles --set "roles={train: 2, sample: {ranks: 2, exploration: 0.5}}")
+  endif()
+  run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
+      ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train sampler.yaml ${roles})
+  expect("the best step from each cell: >>>>>")
+endforeach()
+
 # A library of the command line is in the configuration that a checkpoint keeps: a run can begin with that.
 file(READ ${FOLDER}/extension/mine.yaml text)
 string(REPLACE "extensions: [build/mine.so]\n" "" text "${text}")

@@ -187,9 +187,35 @@ said = run(0, "roles={train: -1, evaluat: 1}", status=2)
 expect(said, r'unknown role "evaluat"; did you mean "evaluate"')
 said = run(0, "roles={evaluate: -1}", status=2)
 expect(said, r'there is no "train" among the roles')
+
+# Where calls have no threads, ranks serve each other between what they do.
+run(0)
+plain = log()
 for progress in ("polls", "none"):
-    said = run(1, status=2, environment={"MESHWORK_PROGRESS": progress})
-    expect(said, r"roles: ranks that do not train answer in threads .* needs an MPI with MPI_THREAD_M")
+    for roles, others in (("evaluate: {}", 1), ("evaluate: {}", 2), ("feed: {}", 1), ("feed: 1, evaluate: 2", 3)):
+        said = run(others, roles=roles, environment={"MESHWORK_PROGRESS": progress})
+        compare(log(), plain, f"{roles} with MESHWORK_PROGRESS {progress}")
+        expect(said, "the service has no threads: calls between ranks go on only between the instructions")
+
+
+def lines_of_ranks(said):
+    """What ranks say of failures, and not the launcher or the progress."""
+    return re.findall(r"^(?:rank \d+ .*|stopped by .*|.*has died or left.*)$", said, re.MULTILINE)
+
+
+# A failure is said once.
+if extension != "none":
+    own = f"extensions=[{extension}]"
+    said = run(1, own, "fit.epochs=1000000", roles="thrower: {}", status=1)
+    lines = lines_of_ranks(said)
+    if len(lines) != 1 or "role thrower: it has no hands" not in lines[0]:
+        sys.exit(f"a role that throws is said so:\n{said}")
+    # A far function that hangs: its call comes before the watchdog.
+    said = run(1, own, "watchdog_seconds=5", "fit.callbacks=[AskHanging]", roles="hanging: {}", status=1)
+    lines = lines_of_ranks(said)
+    if len(lines) > 1 or "watchdog" in said or "has waited" in said:
+        sys.exit(f"a function that hangs is said so:\n{said}")
+    expect(said, rf'rank {trainers} \(hanging\) has not answered "hang" within 2.5 s')
 
 # A role that does not end ends the job, in a time that its user can set, and is named.
 if extension != "none":
@@ -233,6 +259,27 @@ for role in ("evaluate", "feed"):
         if job.returncode != status:
             sys.exit(f"{number.name} of the rank with the role {role}: status {job.returncode}\n{said}")
         expect(said, rf"stopped by {number.name} after \d+ updates")
+
+# A rank that is killed, which only others can say: one of them does.
+for role in ("evaluate", "feed"):
+    pathlib.Path("log.csv").unlink(missing_ok=True)
+    command = [*launcher[:2], str(trainers + 1), *launcher[3:], meshwork, "train", "run.yaml",
+               "--set", f"roles={{train: -1, {role}: 1}}", "--set", "fit.epochs=1000000"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            time.sleep(0.05)
+            if pathlib.Path("log.csv").exists() and len(log()) > 1:
+                break
+        os.kill(process_of(trainers), signal.SIGKILL)
+        try:
+            said = job.communicate(timeout=30)[1]
+        except subprocess.TimeoutExpired:
+            job.kill()
+            sys.exit(f"that the rank with the role {role} is killed does not end the job")
+    lines = lines_of_ranks(said)
+    if job.returncode == 0 or len(lines) > 1 or "stopped by" in said:
+        sys.exit(f"that the rank with the role {role} is killed is said so, status {job.returncode}:\n{said}")
 
 # A feeder whose file is another.
 for folder, line in (("trains", "1,2\n"), ("feeds", "1,2.5\n")):

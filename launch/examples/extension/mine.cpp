@@ -1,5 +1,5 @@
-// What the library has: a layer, an optimizer, a loss, a data source, a role, a schedule of pipelines
-// and a transport, a page each.
+// What the library has: a layer, an optimizer, a loss, data sources, roles, a schedule of pipelines and
+// a transport, a page each.
 #include <meshwork/extension.h>
 
 namespace mine {
@@ -8,6 +8,7 @@ void add_board(meshwork::Catalog& catalog);
 void add_oscillator(meshwork::Catalog& catalog);
 void add_pinball(meshwork::Catalog& catalog);
 void add_ring_all_reduce(meshwork::Catalog& catalog);
+void add_sampler(meshwork::Catalog& catalog);
 void add_sign_momentum(meshwork::Catalog& catalog);
 void add_swish(meshwork::Catalog& catalog);
 void add_windowed_gpipe(meshwork::Catalog& catalog);
@@ -19,6 +20,7 @@ MESHWORK_EXTENSION(catalog) {
   mine::add_oscillator(catalog);
   mine::add_pinball(catalog);
   mine::add_ring_all_reduce(catalog);
+  mine::add_sampler(catalog);
   mine::add_sign_momentum(catalog);
   mine::add_swish(catalog);
   mine::add_windowed_gpipe(catalog);

@@ -98,6 +98,12 @@ void ModelTraining::restore_weights(const WeightsSnapshot& snapshot) {
   restored = true;
 }
 
+std::vector<float> ModelTraining::weights(const std::string& path) {
+  const auto call = model_->begin_call("weights", [&] { return Settings{setting("path", path)}; });
+  constexpr int root = 0;
+  return model_->engine->gather(variable_index(*model_->graph, path), its_value, root);
+}
+
 bool ModelTraining::keeps_averages() const {
   return model_->compiled->optimizer.keeps_averages();
 }

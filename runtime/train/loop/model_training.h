@@ -41,6 +41,7 @@ class ModelTraining final : public Training {
   bool stopping() const override { return ending; }
   std::shared_ptr<const WeightsSnapshot> snapshot_weights() override;
   void restore_weights(const WeightsSnapshot& snapshot) override;
+  std::vector<float> weights(const std::string& path) override;
   bool keeps_averages() const override;
   void use_averages(bool wanted) override;
   std::vector<WeightHistogram> weight_histograms() override;

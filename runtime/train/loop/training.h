@@ -101,6 +101,10 @@ class Training {
   /// Collective.
   virtual void restore_weights(const WeightsSnapshot& snapshot) = 0;
 
+  /// The value of the variable `path`, whole and row-major, on the root; empty elsewhere. Throws `Error`
+  /// if the model has none of that path. Collective.
+  [[nodiscard]] virtual std::vector<float> weights(const std::string&) { return {}; }
+
   /// Whether the optimizer keeps running means of the weights.
   [[nodiscard]] virtual bool keeps_averages() const { return false; }
   /// The means take the place of the weights, and these that of the means; or all go back. Nothing

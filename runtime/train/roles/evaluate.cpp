@@ -22,13 +22,16 @@ constexpr const char* call_of_evaluators = "evaluate";
 constexpr const char* readiness_of_evaluators = "evaluators are ready";
 constexpr const char* names_of_evaluators = "names of what was evaluated";
 
-/// Between the thread that is called and the one that evaluates: one job at a time.
+/// Between the thread that is called and the one that evaluates: one job at a time. Where calls have no
+/// threads, it is one.
 struct EvaluationDesk {
   std::optional<RpcArray<float>> weights;  // to evaluate
   std::optional<std::vector<double>> values;
   std::vector<std::string> names;  // of these
   bool is_ready = false;
   std::string failure;  // after which nothing more is evaluated
+  /// Evaluates what was given. Null: another thread does, which waits for it.
+  std::function<void()> evaluate;
 };
 
 class EvaluateRole final : public Role {
@@ -63,6 +66,7 @@ class EvaluateRole final : public Role {
     });
     run.rpc.define(call_of_evaluators, [&run, &desk, wait_for](RpcArray<float> weights) {
       run.end.change([&] { desk.weights = std::move(weights); });
+      if (desk.evaluate && desk.failure.empty()) desk.evaluate();
       wait_for([&] { return desk.values.has_value(); });
       std::vector<double> values;
       run.end.change([&] { values = *std::exchange(desk.values, std::nullopt); });
@@ -88,15 +92,16 @@ class EvaluateRole final : public Role {
       (void)made->plan(data.validation, options.batch_size, Mode::evaluate);
     });
     Model& model = *made;
-    run.end.change([&] { desk.is_ready = true; });
     const bool is_first = run.ranks.rank() == 0;
     std::vector<float> weights(elements_of(model.graph()));
-    for (;;) {
-      int more = 0;
-      if (is_first) more = run.end.wait_for([&] { return desk.weights.has_value(); }) ? 1 : 0;
+    // The first rank's word, whether there is something to evaluate.
+    const auto there_is_more = [&](bool own) {
+      int more = own ? 1 : 0;
       await_ranks(run.ranks);
       check_mpi(MPI_Bcast(&more, 1, MPI_INT, 0, run.ranks.native()), "MPI_Bcast");
-      if (more == 0) return;
+      return more != 0;
+    };
+    const auto evaluate = [&] {
       // What one of them cannot do ends the evaluation on all.
       together(run.ranks, [&] {
         if (is_first) copy_given(run, desk, weights);
@@ -112,6 +117,28 @@ class EvaluateRole final : public Role {
         desk.names = logs.names();
         desk.values = std::move(values);
       });
+    };
+    if (is_first && !run.rpc.has_threads()) {
+      desk.evaluate = [&] {
+        try {
+          static_cast<void>(there_is_more(true));
+          evaluate();
+        } catch (const std::exception& error) {
+          desk.failure = message_of(error);
+        }
+      };
+    }
+    run.end.change([&] { desk.is_ready = true; });
+    if (desk.evaluate) {
+      run.end.wait();
+      desk.evaluate = nullptr;
+      if (desk.failure.empty()) static_cast<void>(there_is_more(false));
+      return;
+    }
+    for (;;) {
+      const bool is_given = is_first && run.end.wait_for([&] { return desk.weights.has_value(); });
+      if (!there_is_more(is_given)) return;
+      evaluate();
     }
   }
 

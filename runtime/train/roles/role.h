@@ -1,6 +1,7 @@
 // Role: what ranks do that do not train.
 //
 //     roles: {train: 6, evaluate: 1}       # -1: all remaining ranks
+//     roles: {train: 6, sample: {ranks: 2, exploration: 0.3}}     # with options
 //
 // The ranks of the job are split in the order in which the roles are written. Those that train are a
 // job of their own: the mesh, checkpoints and messages have their ranks alone, and their numbers are
@@ -49,10 +50,13 @@ namespace meshwork {
 class RunConfig;
 
 /// Whether training has ended. Any thread may ask. Asking opens the service, since the news comes by a
-/// call, so a role defines its functions first.
+/// call, so a role defines its functions first. Where calls have no threads, functions run in the
+/// thread that asks.
 class RoleEnd {
  public:
-  explicit RoleEnd(Rpc& rpc) : rpc_(&rpc) {}
+  /// `look` is called now and then by a thread that asks, where calls have no threads.
+  explicit RoleEnd(Rpc& rpc, std::function<void()> look = {})
+      : rpc_(&rpc), look_(std::move(look)) {}
   void come();
   [[nodiscard]] bool has_come() const;
   void wait();
@@ -60,9 +64,8 @@ class RoleEnd {
   /// ready.
   template <class Ready>
   bool wait_for(const Ready& ready) {
-    rpc_->open();
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return has_come_ || ready(); });
+    await([&] { return has_come_ || ready(); });
+    const std::scoped_lock lock(mutex_);
     return ready();
   }
   /// Changes what `wait_for` looks at.
@@ -76,7 +79,11 @@ class RoleEnd {
   }
 
  private:
+  /// Returns when `is_over`, which is called with the mutex.
+  void await(const std::function<bool()>& is_over);
+
   Rpc* rpc_;
+  std::function<void()> look_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool has_come_ = false;
@@ -116,6 +123,7 @@ template <>
 struct KindOf<SharedRole> {
   static constexpr const char* word = "role";
   static constexpr const char* article = "a role, such as evaluate";
+  static std::vector<std::string> other_keys() { return {"ranks"}; }
 };
 
 /// Ranks that do the same, from `first` on.
@@ -129,7 +137,8 @@ struct RoleRanks {
 /// The section `roles`.
 struct WrittenRoles {
   static constexpr const char* expected =
-      "a map of roles and how many ranks have them, such as {train: 6, evaluate: 1}";
+      "a map of roles and how many ranks have them, such as {train: 6, evaluate: 1}; with options: "
+      "{train: 6, sample: {ranks: 1, speed: 3}}";
   std::vector<RoleRanks> entries;  // -1: all remaining ranks
   /// How many ranks train, as it is written; -1: all remaining; 0: there is no section.
   [[nodiscard]] std::int64_t trainers() const;

@@ -1,4 +1,5 @@
-// Histograms of weights: each rank counts what it holds, and the result is that of the whole weights.
+// What callbacks see of weights. Histograms: each rank counts what it holds, and the result is that of
+// the whole weights.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -19,10 +20,14 @@ namespace {
 class Asks final : public Callback {
  public:
   std::vector<WeightHistogram> found;
+  std::vector<float> kernel;
   std::string class_name() const override { return "Asks"; }
   bool decides_alike() const override { return true; }
   void on_train_begin(Training& training) override {
     found = training.weight_histograms();
+    kernel = training.weights("d1/kernel");
+    CHECK_THROWS_WITH(training.weights("d1/kernl"),
+                      Catch::Contains("no variable \"d1/kernl\"; did you mean \"d1/kernel\""));
     training.stop();  // after a batch: what is not finite spreads
   }
 };
@@ -58,10 +63,12 @@ TEST_CASE("histograms count every element once, however variables are split") {
     bias[4] = std::numeric_limits<float>::quiet_NaN();
     model.set_variable("d1/bias", bias);
     const std::vector<std::vector<float>> all = variables_of(model);
+    const std::vector<float> kernel_before = model.variable("d1/kernel");
     const auto asks = std::make_shared<Asks>();
     (void)model.fit(source, {.batch_size = 16, .callbacks = {asks}, .verbose = Verbosity::silent});
     const std::vector<Variable>& variables = model.graph().variables;
     REQUIRE(asks->found.size() == variables.size());
+    CHECK(asks->kernel == (mesh.rank() == 0 ? kernel_before : std::vector<float>()));
     for (std::size_t v = 0; v < variables.size(); ++v) {
       INFO(variables[v].path);
       const WeightHistogram& found = asks->found[v];

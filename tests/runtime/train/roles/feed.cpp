@@ -52,13 +52,14 @@ class Zeros final : public View {
 }  // namespace
 
 TEST_CASE("a fed source has the samples of the feeder, and what is known of its own") {
+  const bool threads = GENERATE(true, false);
   const Communicator world = Communicator::world();
   Catalog catalog;
   add_runtime(catalog);
   add_layers(catalog);
   const RunConfig config(parse_config(text, "run.yaml"), catalog);
   const int feeder = world.size() - 1;
-  Rpc rpc(world);
+  Rpc rpc(world, {.threads = threads});
   const Communicator part = world.split(world.rank() == feeder ? 1 : 0, 0);
   const std::vector<RoleRanks> roles = config.roles().on(world.size());
   const RoleMap map = map_of(roles);

@@ -91,6 +91,7 @@ class Brief final : public Role {
 }  // namespace
 
 TEST_CASE("functions of a role are called from the start to the end, and have their state") {
+  const bool threads = GENERATE(true, false);
   const bool waits = GENERATE(false, true);
   is_gone = has_run = false;
   const Communicator world = Communicator::world();
@@ -98,7 +99,7 @@ TEST_CASE("functions of a role are called from the start to the end, and have th
   const RunConfig config = config_of(catalog);
   const std::vector<RoleRanks> roles = one_trains(world, std::make_shared<const Brief>(waits));
   const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
-  Rpc rpc(world);
+  Rpc rpc(world, {.threads = threads});
   const RoleMap map = map_of(roles);
   if (world.rank() > 0) {
     play(roles.at(1), map, config, part, rpc);
@@ -120,6 +121,7 @@ TEST_CASE("functions of a role are called from the start to the end, and have th
 }
 
 TEST_CASE("a role that does not return in time is named, with its rank and what it failed to do") {
+  const bool threads = GENERATE(true, false);
   const bool asks = GENERATE(false, true);
   const Communicator world = Communicator::world();
   Catalog catalog;
@@ -127,7 +129,7 @@ TEST_CASE("a role that does not return in time is named, with its rank and what 
   const std::vector<RoleRanks> roles = one_trains(world, std::make_shared<const Slow>(asks));
   const RoleMap map = map_of(roles);
   const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
-  Rpc rpc(world);
+  Rpc rpc(world, {.threads = threads});
   if (world.rank() > 0) {
     play(roles.at(1), map, config, part, rpc);
   } else {
@@ -145,6 +147,7 @@ TEST_CASE("a role that does not return in time is named, with its rank and what 
 }
 
 TEST_CASE("what asks a rank with a role to stop reaches the first rank that trains") {
+  const bool threads = GENERATE(true, false);
   const Communicator world = Communicator::world();
   Catalog catalog;
   const RunConfig config = config_of(catalog);
@@ -152,7 +155,7 @@ TEST_CASE("what asks a rank with a role to stop reaches the first rank that trai
   const std::vector<RoleRanks> roles = one_trains(world, std::make_shared<const Asked>(request));
   const RoleMap map = map_of(roles);
   const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
-  Rpc rpc(world);
+  Rpc rpc(world, {.threads = threads});
   if (world.rank() > 0) {
     play(roles.at(1), map, config, part, rpc, &request);
   } else {
@@ -160,6 +163,7 @@ TEST_CASE("what asks a rank with a role to stop reaches the first rank that trai
     rpc.open();
     for (int i = 0; i < 1000 && passed.reason() == 0; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      rpc.progress();
     }
     CHECK(passed.reason() == 12);
     at_work.end(20);
@@ -168,12 +172,13 @@ TEST_CASE("what asks a rank with a role to stop reaches the first rank that trai
 }
 
 TEST_CASE("what is wrong with an evaluator ends the evaluation on all, and is said") {
+  const bool threads = GENERATE(true, false);
   const Communicator world = Communicator::world();
   Catalog catalog;
   const RunConfig config = config_of(catalog);
   const std::vector<RoleRanks> roles = config.roles().on(world.size());
   const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
-  Rpc rpc(world);
+  Rpc rpc(world, {.threads = threads});
   const RoleMap map = map_of(roles);
   const JobWithin within(part);
   if (world.rank() > 0) {

@@ -13,6 +13,20 @@ class Idle final : public Role {
   void run(RoleRun& run) const override { run.end.wait(); }
 };
 
+struct QuickOptions {
+  std::int64_t speed = 3;
+};
+template <class Visitor>
+void describe(QuickOptions& options, Visitor& option) {
+  option("speed", options.speed, positive, "how fast");
+}
+class Quick final : public Role {
+ public:
+  explicit Quick(const QuickOptions& made) : options(made) {}
+  void run(RoleRun& run) const override { run.end.wait(); }
+  const QuickOptions options;
+};
+
 WrittenRoles read(const std::string& text) {
   Catalog catalog;
   for (const char* name : {"Evaluate", "Feed"}) {
@@ -20,6 +34,9 @@ WrittenRoles read(const std::string& text) {
         name, {name == std::string("Feed") ? "feed" : "evaluate"},
         [](const NoRoleOptions&) { return std::make_shared<const Idle>(); });
   }
+  catalog.add<SharedRole, QuickOptions>("Quick", {"quick"}, [](const QuickOptions& options) {
+    return std::make_shared<const Quick>(options);
+  });
   WrittenRoles roles;
   from_config(parse_config(text, "run.yaml"), roles, catalog);
   return roles;
@@ -60,6 +77,25 @@ TEST_CASE("ranks are split in the order in which roles are written") {
   CHECK(to_text(read("{train: -1, evaluate: 2}")) == "{train: -1, evaluate: 2}");
 }
 
+TEST_CASE("a role has its ranks alone, or with its options") {
+  const auto speed = [](const std::string& text) {
+    return dynamic_cast<const Quick&>(*read(text).entries.at(1).role).options.speed;
+  };
+  CHECK(speed("{train: 2, quick: 1}") == 3);
+  CHECK(speed("{train: 2, quick: {ranks: 1}}") == 3);
+  CHECK(speed("{train: {ranks: 2}, Quick: {speed: 5, ranks: -1}}") == 5);
+  CHECK(split("{train: {ranks: 2}, quick: {ranks: -1, speed: 5}}", 4) == "train 0+2, quick 2+2");
+  CHECK_THROWS_WITH(
+      read("{train: 1, quick: {ranks: 1, sped: 5}}"),
+      Catch::Contains("unknown key \"sped\"") && Catch::Contains("did you mean \"speed\""));
+  CHECK_THROWS_WITH(read("{train: 1, quick: {ranks: 1, speed: -5}}"),
+                    Catch::Contains("roles.quick.speed") || Catch::Contains("quick.speed"));
+  CHECK_THROWS_WITH(read("{train: 1, quick: {speed: 5}}"),
+                    Catch::Contains("key \"ranks\" is missing; expected a positive integer, or -1 "
+                                    "for all remaining ranks"));
+  CHECK_THROWS_WITH(read("{train: {ranks: 1, speed: 5}}"), Catch::Contains("\"speed\""));
+}
+
 TEST_CASE("roles that do not fit the ranks are an error") {
   CHECK_THROWS_WITH(split("{train: 2, evaluate: 1}", 4),
                     "roles: {train: 2, evaluate: 1} are for 3 ranks, and the job has 4");
@@ -76,12 +112,20 @@ TEST_CASE("mistakes in roles are found at their place") {
                         Catch::Contains("did you mean \"evaluate\""));
   CHECK_THROWS_WITH(read("{evaluate: 1}"),
                     Catch::Contains("there is no \"train\" among the roles"));
-  CHECK_THROWS_WITH(read("{train: 0}"), Catch::Contains("\"train\" has 0 ranks"));
-  CHECK_THROWS_WITH(read("{train: -1, feed: -1}"),
-                    Catch::Contains("one role only can have all remaining ranks (-1)"));
+  for (const char* wrong : {"0", "-2", "ten", "1.5", "[1]"}) {
+    CHECK_THROWS_WITH(
+        read(fmt::format("{{train: {}}}", wrong)),
+        Catch::Contains("expected a positive integer, or -1 for all remaining ranks, found "));
+  }
+  CHECK_THROWS_WITH(
+      read("{train: 3000000000}"),
+      Catch::Contains("\"train\" has 3000000000 ranks; a job has 2147483647 at most"));
+  CHECK_THROWS_WITH(
+      read("{train: -1, feed: -1}"),
+      Catch::Contains("run.yaml:1:19") &&
+          Catch::Contains("\"train\" has all remaining ranks (-1) already; one role only can"));
   CHECK_THROWS_WITH(read("{train: 1, feed: 1, Feed: 1}"),
                     Catch::Contains("\"feed\" and \"Feed\" are one role; name it once"));
-  CHECK_THROWS_WITH(read("{train: -2}"), Catch::Contains("-2"));
 }
 
 }  // namespace meshwork::role_test
