@@ -81,7 +81,7 @@ constexpr Absence all[] = {
     {"distribution", "Distribution",
      "distributions of your own are classes of an extension (--extension)"},
     {"initializer", "Initializer",
-     "an extension gives names of its own to initializers that there are (--extension)"},
+     "initializers of your own are classes of an extension (--extension)"},
     {"initializer", "IdentityInitializer OrthogonalInitializer",
      "Identity and Orthogonal are the same"},
     {"initializer", ".seed", "draws follow from the seed of the run and the variable's path"},

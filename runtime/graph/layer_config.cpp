@@ -32,10 +32,7 @@ std::string expected_of(Activation) {
 }
 
 std::string to_text(const Initializer& initializer) {
-  for (const NamedInitializer& one : named_initializers()) {
-    if (initializer == one.initializer) return one.name;
-  }
-  return "an initializer with options of its own";
+  return initializer.plain ? initializer.name : "an initializer with options of its own";
 }
 
 void from_config(const ConfigNode& node, Regularizer& regularizer, const Catalog& catalog) {

@@ -1,4 +1,10 @@
 // Registering layers, and reading their options.
+#include "layers/initializers/constant.h"
+#include "layers/initializers/glorot.h"
+#include "layers/initializers/he.h"
+#include "layers/initializers/random_uniform.h"
+#include "layers/initializers/truncated_normal.h"
+#include "layers/initializers/variance_scaling.h"
 #include "runtime/config/catalog.h"
 #include "runtime/device/kernels/activation.h"
 
@@ -147,22 +153,23 @@ TEST_CASE("a layer that does not exist is an error with place and nearest name")
 }
 
 TEST_CASE("initializers are names or classes with options") {
-  CHECK(initializer("he_normal") == initializer_by_name("he_normal"));
-  CHECK(initializer("HeNormal") == initializer_by_name("he_normal"));
-  CHECK(initializer("{GlorotUniform: }") == initializer_by_name("glorot_uniform"));
-  CHECK(initializer("{Constant: {value: 0.5}}") ==
-        Initializer{.kind = InitializerKind::constant, .value = 0.5});
+  CHECK(initializer("he_normal") == HeNormal());
+  CHECK(initializer("HeNormal") == HeNormal());
+  CHECK(initializer("{GlorotUniform: }") == GlorotUniform());
+  CHECK(initializer("{Constant: {value: 0.5}}") == Constant({.value = 0.5}));
   CHECK(initializer("{RandomUniform: {minval: -1, maxval: 2}}") ==
-        Initializer{.kind = InitializerKind::random_uniform, .minimum = -1, .maximum = 2});
-  CHECK(initializer("{TruncatedNormal: {stddev: 0.1}}") ==
-        Initializer{.kind = InitializerKind::truncated_normal, .standard_deviation = 0.1});
+        RandomUniform({.minval = -1, .maxval = 2}));
+  CHECK(initializer("{TruncatedNormal: {stddev: 0.1}}") == TruncatedNormal({.stddev = 0.1}));
   CHECK(initializer("{VarianceScaling: {scale: 2, mode: fan_avg, distribution: uniform}}") ==
-        Initializer{.kind = InitializerKind::variance_scaling,
-                    .scale = 2,
-                    .fan = FanMode::average,
-                    .distribution = ScalingDistribution::uniform});
-  CHECK(initializer("{VarianceScaling: {distribution: untruncated_normal}}").distribution ==
-        ScalingDistribution::normal);
+        VarianceScaling(
+            {.scale = 2, .mode = FanMode::average, .distribution = ScalingDistribution::uniform}));
+  CHECK(initializer("{VarianceScaling: {distribution: untruncated_normal}}") ==
+        VarianceScaling({.distribution = ScalingDistribution::normal}));
+  CHECK(initializer("{Constant: {value: 0.5}}") != initializer("{Constant: {value: 0.25}}"));
+  CHECK(to_text(initializer("he_normal")) == "he_normal");
+  CHECK(to_text(initializer("RandomUniform")) == "random_uniform");
+  CHECK(to_text(initializer("{RandomUniform: {minval: -1}}")) ==
+        "an initializer with options of its own");
 
   CHECK_THROWS_WITH(initializer("glorot_unifrom"),
                     Catch::Contains("did you mean \"glorot_uniform\"?"));

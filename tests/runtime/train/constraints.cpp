@@ -12,6 +12,7 @@
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
+#include "layers/initializers/random_uniform.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/lamb.h"
 #include "runtime/train/optimizers/sgd.h"
@@ -48,7 +49,7 @@ Model network(DeviceMesh& mesh, const LayoutEntries& layouts, const Held& held,
   y = Flatten()(y);
   y = Dense({.name = "d",
              .units = outputs,
-             .bias_initializer = {.kind = InitializerKind::random_uniform},
+             .bias_initializer = RandomUniform(),
              .kernel_constraint = held.kernel,
              .bias_constraint = held.bias})(y);
   Model model(input, y, spread_over(mesh, layouts), {.seed = 5, .check_plan = true});
