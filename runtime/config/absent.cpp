@@ -89,9 +89,9 @@ constexpr Absence all[] = {
      "the last two dimensions are inputs and outputs, as without them"},
     {"initializer", "STFT STFTInitializer", "audio is not what Meshwork trains on"},
     {"regularizer", "Regularizer",
-     "an extension gives names of its own to regularizers that there are (--extension)"},
+     "regularizers of your own are classes of an extension (--extension)"},
     {"constraint", "Constraint",
-     "an extension gives names of its own to constraints that there are (--extension)"},
+     "constraints of your own are classes of an extension (--extension)"},
     {"layer",
      "RNN SimpleRNN SimpleRNNCell LSTM LSTMCell GRU GRUCell StackedRNNCells "
      "Bidirectional TimeDistributed ConvLSTM1D ConvLSTM2D ConvLSTM3D",

@@ -105,8 +105,8 @@ void initialize(const Initializer& initializer, const Shape& shape, const Block&
   // One that counts its calls gives ranks values of their own.
   if (const auto again = static_cast<float>(value_of(first_of_all)); again != values.front()) {
     fail(
-        "the initializer \"{}\" gives element {} the value {}, and {} when asked again; a value follows from the "
-        "variable and the index alone",
+        "the initializer \"{}\" gives element {} the value {}, and {} when asked again; a value "
+        "follows from the variable and the index alone",
         initializer.name, first_of_all, values.front(), again);
   }
 }

@@ -9,6 +9,7 @@
 #include "layers/initializers/he.h"
 #include "layers/initializers/ones.h"
 #include "layers/initializers/zeros.h"
+#include "layers/regularizers/l1_l2.h"
 #include "tests/support/graph_runner.h"
 
 namespace meshwork::dense_test {
@@ -112,12 +113,12 @@ TEST_CASE("dense has Keras's variables, and its options reach them") {
   const Graph chosen = make_graph({x}, {Dense({.units = 4,
                                                .kernel_initializer = HeNormal(),
                                                .bias_initializer = Ones(),
-                                               .kernel_regularizer = {.l2 = 0.5f},
-                                               .bias_regularizer = {.l1 = 0.25f}})(x)});
+                                               .kernel_regularizer = L2(0.5f),
+                                               .bias_regularizer = L1(0.25f)})(x)});
   CHECK(chosen.variables[0].options.initializer == HeNormal());
-  CHECK(chosen.variables[0].options.regularizer == Regularizer{.l2 = 0.5f});
+  CHECK(chosen.variables[0].options.regularizer == L2(0.5f));
   CHECK(chosen.variables[1].options.initializer == Ones());
-  CHECK(chosen.variables[1].options.regularizer == Regularizer{.l1 = 0.25f});
+  CHECK(chosen.variables[1].options.regularizer == L1(0.25f));
 }
 
 TEST_CASE("a layer that is called twice gathers the gradients of both calls") {

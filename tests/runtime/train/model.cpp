@@ -4,6 +4,7 @@
 #include "runtime/train/model.h"
 #include "layers/initializers/ones.h"
 #include "layers/initializers/zeros.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/device/kernels/activation.h"
 
 #include <array>
@@ -292,7 +293,7 @@ TEST_CASE("a penalty is in the loss and in the gradient once, on every mesh") {
                          {.loss = MeanSquaredError(),
                           .optimizer = SGD({.learning_rate = 1.0}),
                           .metrics = {MeanAbsoluteError()}},
-                         false, {.l1 = 0.1f, .l2 = 0.01f});
+                         false, L1L2({.l1 = 0.1f, .l2 = 0.01f}));
     const Floats start{2, -3};
     model.set_variable("line/kernel", start);
     const Logs logs = model.evaluate_step(batch);
@@ -331,7 +332,7 @@ TEST_CASE("a variable that does not lead to the loss has its penalty's gradient,
                             .units = 1,
                             .use_bias = false,
                             .kernel_initializer = Ones(),
-                            .kernel_regularizer = {.l2 = 0.25f}});
+                            .kernel_regularizer = L2(0.25f)});
   Model model(x, Aside(Dense({.name = "used", .units = 1}), {aside})(x), DataParallel(mesh));
   model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 1.0})});
   const Floats zeros(8, 0.0f);
