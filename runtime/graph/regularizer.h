@@ -7,8 +7,8 @@
 //                  sum of these, and the derivative.
 // The penalty is the same on every mesh: each part of a variable is counted by one rank.
 //
-// A set of regularizers is open: a regularizer is a function, and a class of the catalog. Those that Meshwork has are in
-// layers/regularizers, a page each. `l1_l2.cpp` charges elements, `orthogonal_regularizer.cpp` the whole.
+// A set of regularizers is open: a regularizer is a function, and a class of the catalog. Those that Meshwork has are
+// in layers/regularizers, a page each. `l1_l2.cpp` charges elements, `orthogonal_regularizer.cpp` the whole.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ template <class Visitor>
 void describe(SparseNormalOptions& options, Visitor& option) {
   option.about("normal values with the variance gain^2 / inputs, of which most are 0");
   option("kept", options.kept, between(0, 1), "share of values that are not 0");
-  option("gain", options.gain, finite, "factor of the standard deviation");
+  option("gain", options.gain, finite_positive, "factor of the standard deviation");
 }
 
 Initializer make_sparse_normal(const SparseNormalOptions& options) {
