@@ -17,12 +17,12 @@ void describe(ActivityRegularizationOptions& options, Visitor& option) {
 }
 
 SharedLayer ActivityRegularization(ActivityRegularizationOptions options) {
-  return layer_of(
-      "ActivityRegularization", std::move(options),
-      [](const ActivityRegularizationOptions& of, LayerBuilder& builder, TensorId x) {
-        return builder.apply(
-            std::make_unique<ActivityPenaltyOperation>(Regularizer{.l1 = of.l1, .l2 = of.l2}), {x});
-      });
+  return layer_of("ActivityRegularization", std::move(options),
+                  [](const ActivityRegularizationOptions& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(std::make_unique<ActivityPenaltyOperation>(
+                                             ActivityPenalty{.l1 = of.l1, .l2 = of.l2}),
+                                         {x});
+                  });
 }
 
 void add_activity_regularization(Catalog& catalog) {

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "layers/initializers/ones.h"
+#include "layers/initializers/zeros.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
@@ -17,10 +19,10 @@ struct BatchNormalizationLayerOptions {
   /// If not, the layer is frozen: gamma and beta are not trained, and in training too the moving
   /// values are used and left alone.
   bool trainable = true;
-  Initializer beta_initializer = initializer_by_name("zeros");
-  Initializer gamma_initializer = initializer_by_name("ones");
-  Initializer moving_mean_initializer = initializer_by_name("zeros");
-  Initializer moving_variance_initializer = initializer_by_name("ones");
+  Initializer beta_initializer = Zeros();
+  Initializer gamma_initializer = Ones();
+  Initializer moving_mean_initializer = Zeros();
+  Initializer moving_variance_initializer = Ones();
   Regularizer beta_regularizer;
   Regularizer gamma_regularizer;
   Constraint beta_constraint;

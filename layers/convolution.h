@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "layers/initializers/glorot.h"
+#include "layers/initializers/zeros.h"
 #include "layers/spatial.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/layer.h"
@@ -23,8 +25,8 @@ struct ConvOptions {
   std::int64_t groups = 1;  // filters see the channels of their group; groups = channels: depthwise
   Activation activation = Activation::linear;
   bool use_bias = true;
-  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
-  Initializer bias_initializer = initializer_by_name("zeros");
+  Initializer kernel_initializer = GlorotUniform();
+  Initializer bias_initializer = Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
   Constraint kernel_constraint;

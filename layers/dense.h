@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "layers/initializers/glorot.h"
+#include "layers/initializers/zeros.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/layer.h"
 
@@ -14,8 +16,8 @@ struct DenseOptions {
   std::int64_t units = 0;  // length of the output's last dimension; has to be given
   Activation activation = Activation::linear;
   bool use_bias = true;
-  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
-  Initializer bias_initializer = initializer_by_name("zeros");
+  Initializer kernel_initializer = GlorotUniform();
+  Initializer bias_initializer = Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
   Constraint kernel_constraint;

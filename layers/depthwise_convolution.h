@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "layers/initializers/glorot.h"
+#include "layers/initializers/zeros.h"
 #include "layers/spatial.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/layer.h"
@@ -22,8 +24,8 @@ struct DepthwiseConvOptions {
   Lengths<dimensions> dilation_rate = 1;
   Activation activation = Activation::linear;
   bool use_bias = true;
-  Initializer depthwise_initializer = initializer_by_name("glorot_uniform");
-  Initializer bias_initializer = initializer_by_name("zeros");
+  Initializer depthwise_initializer = GlorotUniform();
+  Initializer bias_initializer = Zeros();
   Regularizer depthwise_regularizer;
   Regularizer bias_regularizer;
   Constraint depthwise_constraint;
@@ -49,9 +51,9 @@ struct SeparableConvOptions {
   std::int64_t depth_multiplier = 1;
   Activation activation = Activation::linear;
   bool use_bias = true;
-  Initializer depthwise_initializer = initializer_by_name("glorot_uniform");
-  Initializer pointwise_initializer = initializer_by_name("glorot_uniform");
-  Initializer bias_initializer = initializer_by_name("zeros");
+  Initializer depthwise_initializer = GlorotUniform();
+  Initializer pointwise_initializer = GlorotUniform();
+  Initializer bias_initializer = Zeros();
   Regularizer depthwise_regularizer;
   Regularizer pointwise_regularizer;
   Regularizer bias_regularizer;

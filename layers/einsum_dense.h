@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "layers/initializers/glorot.h"
+#include "layers/initializers/zeros.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/layer.h"
 
@@ -15,8 +17,8 @@ struct EinsumDenseOptions {
   Shape output_shape;     // without the batch; -1: as long as the input's; has to be given
   std::string bias_axes;  // letters of the output that have a bias, which are its last; "": none
   Activation activation = Activation::linear;
-  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
-  Initializer bias_initializer = initializer_by_name("zeros");
+  Initializer kernel_initializer = GlorotUniform();
+  Initializer bias_initializer = Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
   Constraint kernel_constraint;

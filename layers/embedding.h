@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "layers/initializers/random_uniform.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
@@ -17,7 +18,7 @@ struct EmbeddingOptions {
   std::int64_t output_dim = 0;         // length of a vector; has to be given
   bool mask_zero = false;              // places of the number 0 do not count
   std::int64_t document_end = no_end;  // the number that ends a document
-  Initializer embeddings_initializer = initializer_by_name("random_uniform");
+  Initializer embeddings_initializer = RandomUniform();
   Regularizer embeddings_regularizer;
   Constraint embeddings_constraint;
   bool trainable = true;
@@ -40,7 +41,7 @@ struct ReversibleEmbeddingOptions {
   std::int64_t document_end = no_end;
   bool tie_weights = true;   // the way back takes the same table; false: one of its own
   float logit_soft_cap = 0;  // c: the way back gives tanh(y / c) * c; 0: y
-  Initializer embeddings_initializer = initializer_by_name("random_uniform");
+  Initializer embeddings_initializer = RandomUniform();
   Regularizer embeddings_regularizer;
   Constraint embeddings_constraint;
   bool trainable = true;

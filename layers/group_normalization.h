@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "layers/initializers/ones.h"
+#include "layers/initializers/zeros.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
@@ -16,8 +18,8 @@ struct GroupNormalizationOptions {
   double epsilon = 1e-3;     // added to the variance
   bool center = true;        // add beta
   bool scale = true;         // multiply by gamma
-  Initializer beta_initializer = initializer_by_name("zeros");
-  Initializer gamma_initializer = initializer_by_name("ones");
+  Initializer beta_initializer = Zeros();
+  Initializer gamma_initializer = Ones();
   Regularizer beta_regularizer;
   Regularizer gamma_regularizer;
   Constraint beta_constraint;

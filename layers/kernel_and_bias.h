@@ -5,8 +5,8 @@
 //
 //     Activation activation = Activation::linear;
 //     bool use_bias = true;
-//     Initializer kernel_initializer = initializer_by_name("glorot_uniform");
-//     Initializer bias_initializer = initializer_by_name("zeros");
+//     Initializer kernel_initializer = GlorotUniform();
+//     Initializer bias_initializer = Zeros();
 //     Regularizer kernel_regularizer;
 //     Regularizer bias_regularizer;
 //     Constraint kernel_constraint;

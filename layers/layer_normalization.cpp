@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "layers/initializers/ones.h"
 #include "layers/layer_of.h"
 #include "runtime/graph/operations/row_normalization.h"
 
@@ -84,9 +85,8 @@ SharedLayer RMSNormalization(RMSNormalizationOptions options) {
   return layer_of(
       "RMSNormalization", std::move(options),
       [](const RMSNormalizationOptions& of, LayerBuilder& builder, TensorId x) {
-        const TensorId scale = builder.variable(
-            "scale",
-            {.shape = length_of_rows(builder, x), .initializer = initializer_by_name("ones")});
+        const TensorId scale =
+            builder.variable("scale", {.shape = length_of_rows(builder, x), .initializer = Ones()});
         return builder.apply(std::make_unique<RowNormalizationOperation>(RowNormalizationOptions{
                                  .centered = false, .center = false, .epsilon = of.epsilon}),
                              {x, scale});

@@ -3,6 +3,8 @@
 
 #include <string>
 
+#include "layers/initializers/ones.h"
+#include "layers/initializers/zeros.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
@@ -14,8 +16,8 @@ struct LayerNormalizationOptions {
   bool center = true;     // add beta
   bool scale = true;      // multiply by gamma
   bool trainable = true;  // if not, gamma and beta stay as they are
-  Initializer beta_initializer = initializer_by_name("zeros");
-  Initializer gamma_initializer = initializer_by_name("ones");
+  Initializer beta_initializer = Zeros();
+  Initializer gamma_initializer = Ones();
   Regularizer beta_regularizer;
   Regularizer gamma_regularizer;
   Constraint beta_constraint;

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "layers/initializers/glorot.h"
+#include "layers/initializers/zeros.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
@@ -18,8 +20,8 @@ struct MultiHeadAttentionOptions {
   bool use_causal_mask = false;     // a place looks at itself and those before it alone
   std::int64_t sliding_window = 0;  // a place looks at those fewer than so many away; 0: at all
   double rope_max_wavelength = 0;   // turn queries and keys as RotaryEmbedding does; 0: do not
-  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
-  Initializer bias_initializer = initializer_by_name("zeros");
+  Initializer kernel_initializer = GlorotUniform();
+  Initializer bias_initializer = Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
   Constraint kernel_constraint;
@@ -57,8 +59,8 @@ struct GroupQueryAttentionOptions {
   bool use_causal_mask = false;
   std::int64_t sliding_window = 0;
   double rope_max_wavelength = 0;
-  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
-  Initializer bias_initializer = initializer_by_name("zeros");
+  Initializer kernel_initializer = GlorotUniform();
+  Initializer bias_initializer = Zeros();
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
   Constraint kernel_constraint;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "layers/initializers/listed.h"
 #include "layers/layer_of.h"
 #include "runtime/graph/adapts.h"
 #include "runtime/graph/operations/batch_normalization.h"
@@ -59,9 +60,8 @@ class NormalizationLayer final : public Layer, public AdaptsToData {
              values.size());
       }
       return builder.variable(
-          name, {.shape = {channels},
-                 .initializer = {.kind = InitializerKind::listed, .values = std::move(values)},
-                 .trainable = false});
+          name,
+          {.shape = {channels}, .initializer = Listed(std::move(values)), .trainable = false});
     };
     const TensorId mean = statistic("mean", options_.mean.value_or(0.0));
     const TensorId variance = statistic("variance", options_.variance.value_or(1.0));

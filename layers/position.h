@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "layers/initializers/glorot.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
@@ -11,7 +12,7 @@ namespace meshwork {
 struct PositionEmbeddingOptions {
   std::string name;
   std::int64_t sequence_length = 0;  // places; has to be given
-  Initializer initializer = initializer_by_name("glorot_uniform");
+  Initializer initializer = GlorotUniform();
   Regularizer regularizer;
   bool trainable = true;
 };

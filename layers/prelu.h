@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/initializers/zeros.h"
 #include "runtime/graph/initializer.h"
 #include "runtime/graph/layer.h"
 
@@ -12,7 +13,7 @@ namespace meshwork {
 
 struct PReLUOptions {
   std::string name;
-  Initializer alpha_initializer = initializer_by_name("zeros");
+  Initializer alpha_initializer = Zeros();
   Regularizer alpha_regularizer;
   Constraint alpha_constraint;
   std::vector<std::int64_t> shared_axes;  // dimensions that share a slope: 1, 2, ..., in this order

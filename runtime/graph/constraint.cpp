@@ -6,21 +6,18 @@
 
 namespace meshwork {
 
-const std::vector<NamedConstraint>& named_constraints() {
-  using enum ConstraintKind;
-  static const std::vector<NamedConstraint> all{
-      {"NonNeg", "non_neg", {.kind = non_neg}},
-      {"MaxNorm", "max_norm", {.kind = max_norm, .maximum = 2}},
-      {"MinMaxNorm", "min_max_norm", {.kind = min_max_norm, .maximum = 1}},
-      {"UnitNorm", "unit_norm", {.kind = unit_norm, .minimum = 1, .maximum = 1}},
-  };
-  return all;
+void check_constraint(const Constraint& constraint, const Shape& shape) {
+  if (!constraint.norms) return;
+  if (!constraint.norms->factors) {
+    fail("the constraint \"{}\" has norms without factors", constraint.name);
+  }
+  (void)constrained_dimensions(constraint.norms->axis, shape);
 }
 
-std::pair<std::size_t, std::size_t> constrained_dimensions(const Constraint& constraint,
+std::pair<std::size_t, std::size_t> constrained_dimensions(const ConstrainedAxis& axis,
                                                            const Shape& shape) {
   const auto count = std::ssize(shape);
-  std::vector<std::int64_t> sorted = constraint.axis.dimensions;
+  std::vector<std::int64_t> sorted = axis.dimensions;
   for (std::int64_t& dimension : sorted) {
     if (dimension < -count || dimension >= count) {
       fail("axis: a variable of shape {} has no dimension {}", to_string(shape), dimension);

@@ -1,26 +1,28 @@
-// Constraints: what becomes of a variable after each update (keras.io/api/layers/constraints).
+// Constraints: what becomes of a variable after each update.
 //
-// NonNeg sets what is below 0 to 0. The others bring norms into an interval: with n the norm over
-// the dimensions `axis`,
+// A constraint has one or both of two rules, the first of which comes first:
+//   elements   what becomes of each element by itself: a kernel over this rank's block.
+//   norms      values are multiplied by factors, one for each norm over some dimensions. A kernel makes the factors of
+//              the norms. Norms are those of the whole variable, however it is split.
 //
-//     w *= d / (n + 1e-7)    d = rate * clip(n, minimum, maximum) + (1 - rate) * n
-//
-// MaxNorm has a minimum of 0 and a rate of 1, UnitNorm 1 for all three. Norms are those of the
-// whole variable, however it is split.
+// A set of constraints is open: a constraint is a function, and a class of the catalog. Those that Meshwork has are in
+// layers/constraints, a page each, by Keras's formulas (keras.io/api/layers/constraints).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "collectives/exchange.h"
+#include "runtime/device/kernel_spec.h"
 #include "runtime/shape/shape.h"
 
 namespace meshwork {
-
-enum class ConstraintKind : std::uint8_t { none, non_neg, max_norm, min_max_norm, unit_norm };
 
 /// Neighbouring dimensions of a variable, from the end if negative.
 struct ConstrainedAxis {
@@ -32,26 +34,31 @@ struct ConstrainedAxis {
   bool operator==(const ConstrainedAxis&) const = default;
 };
 
+struct NormRule {
+  ConstrainedAxis axis = {};  // over which norms are taken
+  /// The kernel that makes `count` factors. Operands: squared norms (count; float64), factors (count; float32).
+  std::function<KernelSpec(std::int64_t count)> factors;
+};
+
 struct Constraint {
-  ConstraintKind kind = ConstraintKind::none;
-  double minimum = 0, maximum = 0, rate = 1;  // of norms
-  ConstrainedAxis axis = {};
+  std::string name = {};  // as configurations call it; "": none
+  Settings settings = {};
+  /// The kernel that writes what becomes of `count` elements. May be in place. Operands: values, values.
+  std::function<KernelSpec(std::int64_t count)> elements = {};
+  std::optional<NormRule> norms = {};
 
-  [[nodiscard]] bool active() const { return kind != ConstraintKind::none; }
-  [[nodiscard]] bool of_norms() const { return active() && kind != ConstraintKind::non_neg; }
-  bool operator==(const Constraint&) const = default;
+  [[nodiscard]] bool active() const { return elements || norms; }
+  bool operator==(const Constraint& other) const {
+    return name == other.name && settings == other.settings;
+  }
 };
 
-struct NamedConstraint {
-  std::string class_name;  // "MaxNorm"
-  std::string name;        // "max_norm"
-  Constraint constraint;
-};
-[[nodiscard]] const std::vector<NamedConstraint>& named_constraints();
+/// Throws `Error` for a shape of whole variables that it is not for, or if a part of it is missing.
+void check_constraint(const Constraint& constraint, const Shape& shape);
 
 /// The first and the last dimension of a variable of `shape` over which norms are taken. Throws
 /// `Error` for dimensions that it has not, or that are no neighbours.
 [[nodiscard]] std::pair<std::size_t, std::size_t> constrained_dimensions(
-    const Constraint& constraint, const Shape& shape);
+    const ConstrainedAxis& axis, const Shape& shape);
 
 }  // namespace meshwork

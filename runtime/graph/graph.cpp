@@ -56,8 +56,7 @@ std::int64_t Graph::classes_of(TensorId id) const {
 bool Graph::needs_whole_blocks() const {
   return std::ranges::any_of(variables, [](const Variable& variable) {
     const VariableOptions& options = variable.options;
-    return options.trainable &&
-           (options.constraint.active() || options.regularizer.orthogonal != 0);
+    return options.trainable && (options.constraint.active() || options.regularizer.whole);
   });
 }
 

@@ -295,14 +295,8 @@ TensorId LayerBuilder::variable(const std::string& name, VariableOptions options
   try {
     (void)element_count(options.shape);
     check_initializer(options.initializer, options.shape);
-    if (options.regularizer.orthogonal != 0 && options.shape.size() != 2) {
-      fail(
-          "orthogonal are the rows or columns of a matrix: expected two dimensions, found shape {}",
-          to_string(options.shape));
-    }
-    if (options.constraint.of_norms()) {
-      (void)constrained_dimensions(options.constraint, options.shape);
-    }
+    check_regularizer(options.regularizer, options.shape);
+    check_constraint(options.constraint, options.shape);
   } catch (const Error& error) {
     fail("its variable \"{}\": {}", name, error.what());
   }

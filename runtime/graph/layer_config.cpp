@@ -32,10 +32,7 @@ std::string expected_of(Activation) {
 }
 
 std::string to_text(const Initializer& initializer) {
-  for (const NamedInitializer& one : named_initializers()) {
-    if (initializer == one.initializer) return one.name;
-  }
-  return "an initializer with options of its own";
+  return initializer.plain ? initializer.name : "an initializer with options of its own";
 }
 
 void from_config(const ConfigNode& node, Regularizer& regularizer, const Catalog& catalog) {
@@ -44,8 +41,7 @@ void from_config(const ConfigNode& node, Regularizer& regularizer, const Catalog
 
 std::string to_text(const Regularizer& regularizer) {
   if (!regularizer.active()) return "none";
-  return regularizer.orthogonal != 0 ? fmt::format("orthogonal {}", regularizer.orthogonal)
-                                     : fmt::format("l1 {}, l2 {}", regularizer.l1, regularizer.l2);
+  return fmt::format("{} of {}", regularizer.name, words_of(regularizer.settings));
 }
 
 void from_config(const ConfigNode& node, Constraint& constraint, const Catalog& catalog) {
@@ -53,10 +49,7 @@ void from_config(const ConfigNode& node, Constraint& constraint, const Catalog& 
 }
 
 std::string to_text(const Constraint& constraint) {
-  for (const NamedConstraint& one : named_constraints()) {
-    if (one.constraint.kind == constraint.kind) return one.name;
-  }
-  return "none";
+  return constraint.active() ? constraint.name : "none";
 }
 
 void from_config(const ConfigNode& node, ConstrainedAxis& axis) {

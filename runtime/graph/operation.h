@@ -38,7 +38,6 @@
 #include "collectives/element_type.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/epilogue.h"
-#include "runtime/graph/regularizer.h"
 #include "runtime/shape/partition.h"
 #include "runtime/shape/shape.h"
 
@@ -99,6 +98,12 @@ enum class ValueKind : std::uint8_t {
   probabilities,  // between 0 and 1: of a softmax or a sigmoid
   mask,           // by comparison, such as 0 or 1: no gradient goes back through them
   as_input,       // those of input 0, under another name, shape or order
+};
+
+/// l1 * sum |x| + l2 * sum x^2 of each sample, as the mean over the batch.
+struct ActivityPenalty {
+  float l1 = 0, l2 = 0;
+  [[nodiscard]] bool active() const { return l1 != 0 || l2 != 0; }
 };
 
 class Operation {
@@ -172,7 +177,7 @@ class Operation {
 
   /// What the loss is charged for the output, a sample. Nothing, unless an operation says
   /// otherwise.
-  [[nodiscard]] virtual Regularizer penalty() const { return {}; }
+  [[nodiscard]] virtual ActivityPenalty penalty() const { return {}; }
 
   /// What it can be joined with; nothing, unless an operation says otherwise.
   [[nodiscard]] virtual Fusible fusible() const;

@@ -25,8 +25,12 @@ Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std
   for (const ParameterSpan& span : form_.spans) {
     const Variable& variable = plan.graph->variables[span.variable];
     host.assign(static_cast<std::size_t>(span.count), 0.0f);
-    initialize(variable.options.initializer, variable.options.shape, span.block,
-               random_key(seed, variable.path), host);
+    try {
+      initialize(variable.options.initializer, variable.options.shape, span.block,
+                 random_key(seed, variable.path), host);
+    } catch (const Error& error) {
+      fail("{}: {}", variable.path, error.what());
+    }
     write(span.variable, host);
     for (int slot = 0; slot < slot_count(span.variable); ++slot) {
       if (slots_[slot].initial != 0) {

@@ -23,6 +23,15 @@ constexpr std::int64_t fed_features = 2;
 // Of whole numbers that name no classes.
 constexpr std::int64_t whole_numbers = 10;
 
+// Between -limit and limit.
+Initializer uniform_values(double limit) {
+  return {.name = "uniform values", .values = [limit](const InitializedVariable& variable) {
+            return [limit, numbers = RandomNumbers(variable.key)](std::int64_t index) mutable {
+              return limit * (2 * numbers.uniform(index) - 1);
+            };
+          }};
+}
+
 // y = x (..., in) * kernel (in, units) + bias.
 class Mixing final : public Layer {
  public:
@@ -30,11 +39,11 @@ class Mixing final : public Layer {
   std::string class_name() const override { return "Mixing"; }
   TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
     const Shape shape = builder.shape(inputs.front());
+    const double limit = std::sqrt(6.0 / static_cast<double>(shape.back() + units_));
     const TensorId kernel = builder.variable(
-        "kernel",
-        {.shape = {shape.back(), units_}, .initializer = initializer_by_name("glorot_uniform")});
-    const TensorId bias = builder.variable(
-        "bias", {.shape = {units_}, .initializer = initializer_by_name("random_uniform")});
+        "kernel", {.shape = {shape.back(), units_}, .initializer = uniform_values(limit)});
+    const TensorId bias =
+        builder.variable("bias", {.shape = {units_}, .initializer = uniform_values(0.05)});
     const TensorId product =
         builder.apply(std::make_unique<ContractionOperation>(dense_equation(shape.size())),
                       {inputs.front(), kernel});

@@ -114,6 +114,21 @@ run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
 expect("stage holds 2 stages, WindowedGPipe of 2 with 4 micro-batches")
 expect("Epoch 3/3\n20/20 [^\n]*loss: 0.0816")
 
+# Its initializer, whose values are those of one rank on every mesh.
+set(sparse "model={input: [2], layers: [Dense: {name: hidden, units: 10, kernel_initializer: {SparseNormal: {kept: 0.5}}}, Dense: {name: out, units: 16}]}")
+foreach(ranks 1 2 3)
+  run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
+      ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh data=1,model=${ranks}
+      --set "${sparse}" --set "layout={hidden/kernel: [~, model]}" --set checkpoint.directory=sparse_${ranks})
+  string(REGEX MATCH "Epoch 3/3\n20/20 [^\n]*loss: ([0-9.]+)" found "${output}")
+  if(ranks EQUAL 1)
+    set(loss_of_one ${CMAKE_MATCH_1})
+  endif()
+  expect("Epoch 3/3\n20/20 [^\n]*loss: ${loss_of_one}")
+endforeach()
+run(${prefix}/bin/meshwork reference SparseNormal --extension ${FOLDER}/extension/build/mine.so)
+expect("share of values that are not 0")
+
 # Its transport: the sums are the same to rounding, and the checkpoint names it.
 foreach(ranks 2 4)
   train("0.0816" ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train mine.yaml

@@ -5,6 +5,11 @@
 
 #include "collectives/error.h"
 #include "layers/activation.h"
+#include "layers/initializers/glorot.h"
+#include "layers/initializers/he.h"
+#include "layers/initializers/ones.h"
+#include "layers/initializers/zeros.h"
+#include "layers/regularizers/l1_l2.h"
 #include "tests/support/graph_runner.h"
 
 namespace meshwork::dense_test {
@@ -100,21 +105,20 @@ TEST_CASE("dense has Keras's variables, and its options reach them") {
   const auto x = Input({5});
   const Graph plain = make_graph({x}, {Dense({.name = "d1", .units = 4})(x)});
   CHECK(plain.variables[0].options.shape == Shape{5, 4});
-  CHECK(plain.variables[0].options.initializer == initializer_by_name("glorot_uniform"));
+  CHECK(plain.variables[0].options.initializer == GlorotUniform());
   CHECK_FALSE(plain.variables[0].options.regularizer.active());
   CHECK(plain.variables[1].options.shape == Shape{4});
-  CHECK(plain.variables[1].options.initializer == initializer_by_name("zeros"));
+  CHECK(plain.variables[1].options.initializer == Zeros());
 
-  const Graph chosen =
-      make_graph({x}, {Dense({.units = 4,
-                              .kernel_initializer = initializer_by_name("he_normal"),
-                              .bias_initializer = initializer_by_name("ones"),
-                              .kernel_regularizer = {.l2 = 0.5f},
-                              .bias_regularizer = {.l1 = 0.25f}})(x)});
-  CHECK(chosen.variables[0].options.initializer == initializer_by_name("he_normal"));
-  CHECK(chosen.variables[0].options.regularizer == Regularizer{.l2 = 0.5f});
-  CHECK(chosen.variables[1].options.initializer == initializer_by_name("ones"));
-  CHECK(chosen.variables[1].options.regularizer == Regularizer{.l1 = 0.25f});
+  const Graph chosen = make_graph({x}, {Dense({.units = 4,
+                                               .kernel_initializer = HeNormal(),
+                                               .bias_initializer = Ones(),
+                                               .kernel_regularizer = L2(0.5f),
+                                               .bias_regularizer = L1(0.25f)})(x)});
+  CHECK(chosen.variables[0].options.initializer == HeNormal());
+  CHECK(chosen.variables[0].options.regularizer == L2(0.5f));
+  CHECK(chosen.variables[1].options.initializer == Ones());
+  CHECK(chosen.variables[1].options.regularizer == L1(0.25f));
 }
 
 TEST_CASE("a layer that is called twice gathers the gradients of both calls") {

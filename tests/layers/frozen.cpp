@@ -1,6 +1,7 @@
 // Frozen layers: a step leaves them as they are, and trains the others as if all were trained.
 #include "layers/batch_normalization.h"
 #include "layers/dense.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
@@ -29,7 +30,7 @@ Step first_step(DeviceMesh& mesh, const LayoutEntries& layouts, const std::strin
     return Dense({.name = name,
                   .units = units,
                   .activation = Activation::tanh,
-                  .kernel_regularizer = {.l2 = name == "d1" ? l2 : 0},
+                  .kernel_regularizer = L2(name == "d1" ? l2 : 0),
                   .trainable = trained(name)});
   };
   SharedLayer block = Sequential({dense("d2", 7), dense("d3", 3)}, "block");

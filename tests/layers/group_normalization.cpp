@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "collectives/error.h"
+#include "layers/initializers/ones.h"
 #include "layers/layer_normalization.h"
 #include "tests/support/graph_runner.h"
 
@@ -49,7 +50,7 @@ void check_layer(const SharedLayer& layer, std::int64_t groups, bool each_place)
   REQUIRE(graph.variables.size() == 2);
   CHECK(graph.variables[0].path == "layer/gamma");
   CHECK(graph.variables[1].path == "layer/beta");
-  CHECK(graph.variables[0].options.initializer == initializer_by_name("ones"));
+  CHECK(graph.variables[0].options.initializer == Ones());
   const GraphCase what{.inputs = {random_tensor({3, 4, 6}, 1, 3, 5)},
                        .variables = {random_tensor({6}, 2), random_tensor({6}, 3)},
                        .output_gradients = {random_tensor({3, 4, 6}, 4)}};

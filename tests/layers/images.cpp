@@ -6,6 +6,8 @@
 #include "layers/convolution.h"
 #include "layers/depthwise_convolution.h"
 #include "layers/global_pooling.h"
+#include "layers/initializers/ones.h"
+#include "layers/initializers/zeros.h"
 #include "layers/permute.h"
 #include "layers/pooling.h"
 #include "layers/relu.h"
@@ -122,10 +124,10 @@ TEST_CASE("batch normalization has Keras's variables in its order, and moving on
       std::vector<std::string>{"n/gamma (3) *", "n/moving_mean (3) *", "n/moving_variance (3) *"});
   const auto x = Input({3});
   const Graph graph = make_graph({x}, {BatchNormalization()(x)});
-  CHECK(graph.variables[0].options.initializer == initializer_by_name("ones"));
-  CHECK(graph.variables[1].options.initializer == initializer_by_name("zeros"));
-  CHECK(graph.variables[2].options.initializer == initializer_by_name("zeros"));
-  CHECK(graph.variables[3].options.initializer == initializer_by_name("ones"));
+  CHECK(graph.variables[0].options.initializer == Ones());
+  CHECK(graph.variables[1].options.initializer == Zeros());
+  CHECK(graph.variables[2].options.initializer == Zeros());
+  CHECK(graph.variables[3].options.initializer == Ones());
 }
 
 TEST_CASE("pooling, padding, enlarging and permuting give Keras's shapes") {

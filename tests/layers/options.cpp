@@ -2,6 +2,9 @@
 #include "layers/pages.h"
 
 #include "collectives/error.h"
+#include "layers/initializers/constant.h"
+#include "layers/initializers/he.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/config/load.h"
 #include "runtime/graph/layer_config.h"
 #include "tests/support/catch.h"
@@ -46,11 +49,10 @@ TEST_CASE("dense reads all of its options") {
       {3});
   REQUIRE(graph.variables.size() == 2);
   CHECK(graph.variables[0].path == "d1/kernel");
-  CHECK(graph.variables[0].options.initializer == initializer_by_name("he_normal"));
-  CHECK(graph.variables[0].options.regularizer == Regularizer{.l2 = 0.25f});
-  CHECK(graph.variables[1].options.initializer ==
-        Initializer{.kind = InitializerKind::constant, .value = 0.5});
-  CHECK(graph.variables[1].options.regularizer == Regularizer{.l1 = 0.5f});
+  CHECK(graph.variables[0].options.initializer == HeNormal());
+  CHECK(graph.variables[0].options.regularizer == L2(0.25f));
+  CHECK(graph.variables[1].options.initializer == Constant({.value = 0.5}));
+  CHECK(graph.variables[1].options.regularizer == L1(0.5f));
   CHECK(graph.operations.back().path == "d1/tanh");
   CHECK(graph_of("Dense: {units: 4, use_bias: false, activation: ~}", {3}).operations.size() == 1);
 }

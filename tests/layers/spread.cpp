@@ -12,6 +12,7 @@
 #include "layers/dot.h"
 #include "layers/dropout.h"
 #include "layers/flatten.h"
+#include "layers/initializers/random_uniform.h"
 #include "layers/leaky_relu.h"
 #include "layers/merging.h"
 #include "layers/noise.h"
@@ -52,8 +53,7 @@ std::vector<Case> dense_cases() {
                                       .units = 5,
                                       .activation = activation,
                                       .use_bias = bias,
-                                      .bias_initializer = initializer_by_name("random_uniform")})(
-                            front(7)(x));
+                                      .bias_initializer = RandomUniform()})(front(7)(x));
                       },
                       spread));
   };
@@ -186,7 +186,7 @@ std::vector<Case> other_cases() {
                shared ? "PReLU with a shared slope" : "PReLU", {3, 2},
                [=](const SymbolicTensor& x) {
                  return PReLU({.name = "layer",
-                               .alpha_initializer = initializer_by_name("random_uniform"),
+                               .alpha_initializer = RandomUniform(),
                                .shared_axes = shared ? std::vector<std::int64_t>{1}
                                                      : std::vector<std::int64_t>{}})(front(5)(x));
                },

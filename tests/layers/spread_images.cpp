@@ -17,6 +17,8 @@
 #include "layers/global_pooling.h"
 #include "layers/group_normalization.h"
 #include "layers/identity.h"
+#include "layers/initializers/ones.h"
+#include "layers/initializers/random_uniform.h"
 #include "layers/layer_normalization.h"
 #include "layers/noise.h"
 #include "layers/permute.h"
@@ -34,7 +36,7 @@ using namespace meshwork::test;
 
 namespace {
 
-const Initializer random_bias = initializer_by_name("random_uniform");
+const Initializer random_bias = RandomUniform();
 
 // A layer on images of 7 x 5 with `channels` channels.
 void add(std::vector<Case>& cases, const std::string& name, std::int64_t channels,
@@ -229,7 +231,7 @@ std::vector<Case> normalization_cases() {
       BatchNormalization({.name = "layer",
                           .trainable = false,
                           .moving_mean_initializer = random_bias,
-                          .moving_variance_initializer = initializer_by_name("ones")}),
+                          .moving_variance_initializer = Ones()}),
       {"gamma", "moving_variance"});
   add(cases, "BatchNormalization of two dimensions", 7, BatchNormalization({.name = "layer"}),
       {"gamma", "moving_mean"}, {});

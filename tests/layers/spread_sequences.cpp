@@ -11,6 +11,7 @@
 #include "layers/embedding.h"
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
+#include "layers/initializers/random_uniform.h"
 #include "layers/masking.h"
 #include "layers/multi_head_attention.h"
 #include "layers/position.h"
@@ -22,7 +23,7 @@ using namespace meshwork::test;
 
 namespace {
 
-const Initializer random_bias = initializer_by_name("random_uniform");
+const Initializer random_bias = RandomUniform();
 
 // A layer on sequences of 7 places with `features` each.
 void add(std::vector<Case>& cases, const std::string& name, std::int64_t features,

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "layers/dense.h"
+#include "layers/initializers/random_uniform.h"
 #include "runtime/train/layer_check.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "tests/support/one_rank.h"
@@ -105,8 +106,7 @@ inline void check(const std::vector<Case>& cases, std::size_t scale) {
 // ---- cases ----------------------------------------------------------------------------------
 
 inline SharedLayer front(std::int64_t units, const std::string& name = "front") {
-  return Dense(
-      {.name = name, .units = units, .bias_initializer = initializer_by_name("random_uniform")});
+  return Dense({.name = name, .units = units, .bias_initializer = RandomUniform()});
 }
 
 // The layer behind `front` and before nothing or a tail.

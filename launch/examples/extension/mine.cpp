@@ -1,5 +1,5 @@
-// What the library has: a layer, an optimizer, a loss, data sources, roles, a schedule of pipelines and
-// a transport, a page each.
+// What the library has: a layer, an initializer, an optimizer, a loss, data sources, roles, a schedule
+// of pipelines and a transport, a page each.
 #include <meshwork/extension.h>
 
 namespace mine {
@@ -10,6 +10,7 @@ void add_pinball(meshwork::Catalog& catalog);
 void add_ring_all_reduce(meshwork::Catalog& catalog);
 void add_sampler(meshwork::Catalog& catalog);
 void add_sign_momentum(meshwork::Catalog& catalog);
+void add_sparse_normal(meshwork::Catalog& catalog);
 void add_swish(meshwork::Catalog& catalog);
 void add_windowed_gpipe(meshwork::Catalog& catalog);
 
@@ -22,6 +23,7 @@ MESHWORK_EXTENSION(catalog) {
   mine::add_ring_all_reduce(catalog);
   mine::add_sampler(catalog);
   mine::add_sign_momentum(catalog);
+  mine::add_sparse_normal(catalog);
   mine::add_swish(catalog);
   mine::add_windowed_gpipe(catalog);
 }

@@ -7,6 +7,7 @@
 // beta, which lacks b and t, is summed over the axes that split them.
 #include <meshwork/extension.h>
 
+#include "layers/initializers/ones.h"
 #include "layers/layer_of.h"
 #include "runtime/device/cpu/body_loops.h"
 #include "runtime/device/kernels/products.h"
@@ -132,7 +133,7 @@ class SwishOperation final : public Operation {
 
 struct SwishOptions {
   std::string name;
-  Initializer beta_initializer = initializer_by_name("ones");
+  Initializer beta_initializer = Ones();
 };
 
 // Describes each option once; messages, `meshwork reference Swish` and checkpoints follow from it.

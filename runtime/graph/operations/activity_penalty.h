@@ -14,13 +14,13 @@ namespace meshwork {
 
 class ActivityPenaltyOperation final : public Operation {
  public:
-  explicit ActivityPenaltyOperation(const Regularizer& penalty) : penalty_(penalty) {}
+  explicit ActivityPenaltyOperation(const ActivityPenalty& penalty) : penalty_(penalty) {}
 
   std::string kind() const override { return "activity penalty"; }
   double flops(std::span<const Shape>, const Shape& output) const override {
     return 4.0 * static_cast<double>(element_count(output));
   }
-  Regularizer penalty() const override { return penalty_; }
+  ActivityPenalty penalty() const override { return penalty_; }
   ValueKind output_values() const override { return ValueKind::as_input; }
 
   void forward(Lowering& lowering) const override { lowering.output_is_input(0); }
@@ -36,7 +36,7 @@ class ActivityPenaltyOperation final : public Operation {
   }
 
  private:
-  Regularizer penalty_;
+  ActivityPenalty penalty_;
 };
 
 }  // namespace meshwork

@@ -22,9 +22,12 @@ StepSums::StepSums(StepContext& step) : step_(step) {
       own_.push_back({operation.output, own_count(), of.operation->sum_count()});
     }
   }
-  const auto penalized = std::ranges::count_if(step.graph.variables, [](const Variable& variable) {
-    return variable.options.trainable && variable.options.regularizer.active();
-  });
+  std::int64_t penalized = 0;  // terms of variables
+  for (const Variable& variable : step.graph.variables) {
+    const Regularizer& regularizer = variable.options.regularizer;
+    if (!variable.options.trainable) continue;
+    penalized += std::ssize(regularizer.sums) + (regularizer.whole ? 1 : 0);
+  }
   const auto penalties = std::ranges::count_if(
       step.plan.operations,
       [](const PlannedOperation& planned) { return planned.operation->penalty().active(); });
@@ -40,9 +43,8 @@ StepSums::StepSums(StepContext& step) : step_(step) {
   if (!has_penalty_) {
     return;
   }
-  // Of a variable l1, l2 and orthogonality, of an operation l1 and l2.
-  powers_ =
-      step.builder.scratch((3 * penalized + 2 * batches * penalties) * bytes, "penalty terms");
+  // Of an operation l1 and l2.
+  powers_ = step.builder.scratch((penalized + 2 * batches * penalties) * bytes, "penalty terms");
 }
 
 std::int64_t StepSums::count() const {
@@ -96,16 +98,18 @@ Operand StepSums::fold(TensorId id) {
 }
 
 void StepSums::penalize(const PlannedOperation& planned, const Operand& value) {
-  const Regularizer penalty = planned.operation->penalty();
+  const ActivityPenalty penalty = planned.operation->penalty();
   if (!penalty.active()) {
     return;
   }
   const Layout& layout = step_.plan.tensors[planned.output].layout;
   const auto rows = static_cast<double>(step_.shapes[planned.output].front());
   const double share = rows > 0 ? step_.share_of_batch() / rows : 0;
-  activity_.push_back({value, step_.count(planned.output, layout), layout,
-                       share * static_cast<double>(penalty.l1),
-                       share * static_cast<double>(penalty.l2), planned.path});
+  const std::int64_t count = step_.count(planned.output, layout);
+  for (const auto& [factor, power] : {std::pair(penalty.l1, 1), std::pair(penalty.l2, 2)}) {
+    activity_.push_back({share * static_cast<double>(factor), PowerSumSpec{count, power}, value,
+                         layout, planned.path});
+  }
 }
 
 void StepSums::find_axes() {
@@ -158,29 +162,25 @@ void StepSums::book_penalties() {
       continue;
     }
     const Regularizer& regularizer = variable.options.regularizer;
-    all.push_back({step_.value_of(span.variable), span.count, span.layout, regularizer.l1,
-                   regularizer.l2, variable.path});
-    if (regularizer.orthogonal != 0) {
-      const Orthogonality of = book_orthogonality(step_, span);
-      orthogonal_[span.variable] = of;
-      all.push_back({of.products, of.vectors * of.vectors, Layout{}.at(span.layout.places),
-                     factor_of_orthogonality(variable), 0, variable.path});
+    for (const PenaltySum& sum : regularizer.sums) {
+      all.push_back({sum.factor, sum.kernel(span.count), step_.value_of(span.variable), span.layout,
+                     variable.path});
+    }
+    if (regularizer.whole) {
+      const WholePenalty of = book_whole_penalty(step_, span);
+      whole_.emplace(span.variable, of);
+      all.push_back({of.factor, of.sum, of.terms, Layout{}.at(span.layout.places), variable.path});
     }
   }
   all.insert(all.end(), activity_.begin(), activity_.end());
   activity_.clear();
   for (const Penalized& one : all) {
-    if (!step_.counts(axes_, one.layout)) {
+    if (one.factor == 0 || !step_.counts(axes_, one.layout)) {
       continue;
     }
-    for (const auto& [factor, power] : {std::pair(one.l1, 1), std::pair(one.l2, 2)}) {
-      if (factor != 0) {
-        const Operand term = Operand(powers_).after(std::ssize(factors_), ElementType::float64);
-        step_.builder.emit(PowerSumSpec{one.count, power}, {one.values, term},
-                           one.path + " penalty");
-        factors_.push_back(factor);
-      }
-    }
+    const Operand term = Operand(powers_).after(std::ssize(factors_), ElementType::float64);
+    step_.builder.emit(one.sum, {one.values, term}, one.path + " penalty");
+    factors_.push_back(one.factor);
   }
 }
 

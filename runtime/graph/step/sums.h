@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "runtime/graph/step/context.h"
-#include "runtime/graph/step/orthogonality.h"
+#include "runtime/graph/step/whole_penalty.h"
 
 namespace meshwork {
 
@@ -38,10 +38,10 @@ class StepSums {
   /// After forward of a micro-batch: zeros the sums that another rank counts, and books what is
   /// penalized.
   void settle();
-  /// What the penalty of variable `variable` has left for its gradient; null for none of its kind.
-  [[nodiscard]] const Orthogonality* orthogonality(int variable) const {
-    const auto found = orthogonal_.find(variable);
-    return found == orthogonal_.end() ? nullptr : &found->second;
+  /// What the penalty of the whole of variable `variable` has left for its gradient; null: it has none.
+  [[nodiscard]] const WholePenalty* whole_penalty(int variable) const {
+    const auto found = whole_.find(variable);
+    return found == whole_.end() ? nullptr : &found->second;
   }
   /// Where the update writes this rank's part of the squared norm of the gradients.
   [[nodiscard]] Operand place_of_gradient_norm() const;
@@ -76,19 +76,19 @@ class StepSums {
   void book_fold(const Sum& sum);
   void zero_unless_counted(const Sum& sum, Operand place);
 
-  // What of this rank is penalized.
+  // A term of the penalty: `factor` times the sum of what lies so.
   struct Penalized {
+    double factor;
+    KernelSpec sum;
     Operand values;
-    std::int64_t count;
     Layout layout;
-    double l1, l2;
     std::string path;
   };
 
   StepContext& step_;
   std::vector<Sum> own_;
-  std::vector<Penalized> activity_;          // of the micro-batch at hand
-  std::map<int, Orthogonality> orthogonal_;  // by variable
+  std::vector<Penalized> activity_;    // of the micro-batch at hand
+  std::map<int, WholePenalty> whole_;  // by variable
   bool has_penalty_ = false;
   bool has_gradient_norm_ = false;
   Buffer sums_;

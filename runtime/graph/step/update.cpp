@@ -70,13 +70,13 @@ class Update {
                            variable.path + " gradient");
       }
       const Regularizer& regularizer = variable.options.regularizer;
-      if (regularizer.l1 != 0 || regularizer.l2 != 0) {
-        step_.builder.emit(PenaltyGradientSpec{end - begin, regularizer.l1, regularizer.l2},
+      if (regularizer.slope) {
+        step_.builder.emit(regularizer.slope(end - begin),
                            {step_.value_at(span.group, begin), step_.gradient_at(begin)},
                            variable.path + " penalty");
       }
-      if (const Orthogonality* of = sums_.orthogonality(span.variable)) {
-        book_orthogonality_gradient(step_, span, *of);
+      if (const WholePenalty* of = sums_.whole_penalty(span.variable)) {
+        book_derivative_of(step_, span, *of);
       }
     }
   }
@@ -257,12 +257,11 @@ class Update {
         continue;
       }
       const Operand values = step_.value_of(span.variable);
-      if (constraint.of_norms()) {
-        limit_norms(span, constraint, values);
-      } else {
-        step_.builder.emit(RectifySpec{{}, span.count}, {values, values},
+      if (constraint.elements) {
+        step_.builder.emit(constraint.elements(span.count), {values, values},
                            variable.path + " constraint");
       }
+      if (constraint.norms) change_norms(span, *constraint.norms, values);
       if (step_.form.groups[span.group].narrowed) {
         step_.builder.emit(NarrowSpec{span.count}, {values, narrow_at(span.group, span.offset)},
                            variable.path + " constraint");
@@ -346,9 +345,9 @@ class Update {
   }
 
   // Norms of the whole variable: the ranks that split the dimensions of one add up its squares.
-  void limit_norms(const ParameterSpan& span, const Constraint& constraint, const Operand& values) {
+  void change_norms(const ParameterSpan& span, const NormRule& rule, const Operand& values) {
     const Shape& shape = shape_of_variable(span);
-    const auto [first, last] = constrained_dimensions(constraint, shape);
+    const auto [first, last] = constrained_dimensions(rule.axis, shape);
     const MiddleExtents at = extents(shape_of(span.block), first, last);
     const MiddleExtents global = extents(shape, first, last);
     const std::int64_t count = at.outer * at.inner;
@@ -359,9 +358,7 @@ class Update {
     step_.builder.emit(MiddleSquaresSpec{at}, {values, squares}, label);
     add_up(span, first, last, ElementType::float64, squares, count, global.outer * global.inner,
            "norms");
-    step_.builder.emit(
-        NormLimitsSpec{count, constraint.minimum, constraint.maximum, constraint.rate},
-        {squares, factors}, label);
+    step_.builder.emit(rule.factors(count), {squares, factors}, label);
     step_.builder.emit(MiddleScaleSpec{at}, {values, factors, values}, label);
   }
 

@@ -1,4 +1,16 @@
 // Registering layers, and reading their options.
+#include "layers/constraints/max_norm.h"
+#include "layers/constraints/min_max_norm.h"
+#include "layers/constraints/non_neg.h"
+#include "layers/constraints/unit_norm.h"
+#include "layers/initializers/constant.h"
+#include "layers/initializers/glorot.h"
+#include "layers/initializers/he.h"
+#include "layers/initializers/random_uniform.h"
+#include "layers/initializers/truncated_normal.h"
+#include "layers/initializers/variance_scaling.h"
+#include "layers/regularizers/l1_l2.h"
+#include "layers/regularizers/orthogonal_regularizer.h"
 #include "runtime/config/catalog.h"
 #include "runtime/device/kernels/activation.h"
 
@@ -147,22 +159,23 @@ TEST_CASE("a layer that does not exist is an error with place and nearest name")
 }
 
 TEST_CASE("initializers are names or classes with options") {
-  CHECK(initializer("he_normal") == initializer_by_name("he_normal"));
-  CHECK(initializer("HeNormal") == initializer_by_name("he_normal"));
-  CHECK(initializer("{GlorotUniform: }") == initializer_by_name("glorot_uniform"));
-  CHECK(initializer("{Constant: {value: 0.5}}") ==
-        Initializer{.kind = InitializerKind::constant, .value = 0.5});
+  CHECK(initializer("he_normal") == HeNormal());
+  CHECK(initializer("HeNormal") == HeNormal());
+  CHECK(initializer("{GlorotUniform: }") == GlorotUniform());
+  CHECK(initializer("{Constant: {value: 0.5}}") == Constant({.value = 0.5}));
   CHECK(initializer("{RandomUniform: {minval: -1, maxval: 2}}") ==
-        Initializer{.kind = InitializerKind::random_uniform, .minimum = -1, .maximum = 2});
-  CHECK(initializer("{TruncatedNormal: {stddev: 0.1}}") ==
-        Initializer{.kind = InitializerKind::truncated_normal, .standard_deviation = 0.1});
+        RandomUniform({.minval = -1, .maxval = 2}));
+  CHECK(initializer("{TruncatedNormal: {stddev: 0.1}}") == TruncatedNormal({.stddev = 0.1}));
   CHECK(initializer("{VarianceScaling: {scale: 2, mode: fan_avg, distribution: uniform}}") ==
-        Initializer{.kind = InitializerKind::variance_scaling,
-                    .scale = 2,
-                    .fan = FanMode::average,
-                    .distribution = ScalingDistribution::uniform});
-  CHECK(initializer("{VarianceScaling: {distribution: untruncated_normal}}").distribution ==
-        ScalingDistribution::normal);
+        VarianceScaling(
+            {.scale = 2, .mode = FanMode::average, .distribution = ScalingDistribution::uniform}));
+  CHECK(initializer("{VarianceScaling: {distribution: untruncated_normal}}") ==
+        VarianceScaling({.distribution = ScalingDistribution::normal}));
+  CHECK(initializer("{Constant: {value: 0.5}}") != initializer("{Constant: {value: 0.25}}"));
+  CHECK(to_text(initializer("he_normal")) == "he_normal");
+  CHECK(to_text(initializer("RandomUniform")) == "random_uniform");
+  CHECK(to_text(initializer("{RandomUniform: {minval: -1}}")) ==
+        "an initializer with options of its own");
 
   CHECK_THROWS_WITH(initializer("glorot_unifrom"),
                     Catch::Contains("did you mean \"glorot_uniform\"?"));
@@ -179,16 +192,19 @@ TEST_CASE("regularizers have Keras's forms and defaults") {
     return option<Regularizer>(*parsed("r: " + text).find("r"));
   };
   CHECK(regularizer("~") == Regularizer{});
-  CHECK(regularizer("{L2: 0.5}") == Regularizer{.l2 = 0.5f});
-  CHECK(regularizer("{L1: 0.25}") == Regularizer{.l1 = 0.25f});
-  CHECK(regularizer("{L2: {l2: 0.5}}") == Regularizer{.l2 = 0.5f});
-  CHECK(regularizer("L2") == Regularizer{.l2 = 0.01f});
-  CHECK(regularizer("l1") == Regularizer{.l1 = 0.01f});
-  CHECK(regularizer("{L1L2: {l1: 0.5, l2: 0.25}}") == Regularizer{.l1 = 0.5f, .l2 = 0.25f});
-  CHECK(regularizer("{L1L2: {l2: 0.25}}") == Regularizer{.l2 = 0.25f});
-  CHECK(regularizer("OrthogonalRegularizer") == Regularizer{.orthogonal = 0.01f});
+  CHECK(regularizer("{L2: 0.5}") == L2(0.5f));
+  CHECK(regularizer("{L1: 0.25}") == L1(0.25f));
+  CHECK(regularizer("{L2: {l2: 0.5}}") == L2(0.5f));
+  CHECK(regularizer("L2") == L2(0.01f));
+  CHECK(regularizer("l1") == L1(0.01f));
+  CHECK(regularizer("{L1L2: {l1: 0.5, l2: 0.25}}") == L1L2({.l1 = 0.5f, .l2 = 0.25f}));
+  CHECK(regularizer("{L1L2: {l2: 0.25}}") == L2(0.25f));
+  CHECK(regularizer("OrthogonalRegularizer") == OrthogonalRegularizer());
   CHECK(regularizer("{OrthogonalRegularizer: {factor: 0.5, mode: columns}}") ==
-        Regularizer{.orthogonal = 0.5f, .of_rows = false});
+        OrthogonalRegularizer({.factor = 0.5f, .of_rows = false}));
+  CHECK(regularizer("{L2: 0.5}") != regularizer("{L2: 0.25}"));
+  CHECK(to_text(Regularizer{}) == "none");
+  CHECK(to_text(regularizer("{L2: 0.5}")) == "L1L2 of l1 0, l2 0.5");
   CHECK_THROWS_AS(regularizer("{L2: -1}"), ConfigError);
   CHECK_THROWS_AS(regularizer("{L2: .inf}"), ConfigError);
   CHECK_THROWS_AS(regularizer("{L2: {l1: 1}}"), ConfigError);
@@ -199,16 +215,16 @@ TEST_CASE("constraints have Keras's forms and defaults") {
   const auto constraint = [](const std::string& text) {
     return option<Constraint>(*parsed("c: " + text).find("c"));
   };
-  using enum ConstraintKind;
   CHECK(constraint("~") == Constraint{});
-  CHECK(constraint("non_neg") == Constraint{.kind = non_neg});
-  CHECK(constraint("MaxNorm") == Constraint{.kind = max_norm, .maximum = 2});
-  CHECK(constraint("{MaxNorm: {max_value: 3, axis: 1}}") ==
-        Constraint{.kind = max_norm, .maximum = 3, .axis = 1});
-  CHECK(constraint("{UnitNorm: {axis: [0, 1, 2]}}") ==
-        Constraint{.kind = unit_norm, .minimum = 1, .maximum = 1, .axis = {0, 1, 2}});
+  CHECK(constraint("non_neg") == NonNeg());
+  CHECK(constraint("MaxNorm") == MaxNorm({.max_value = 2}));
+  CHECK(constraint("{MaxNorm: {max_value: 3, axis: 1}}") == MaxNorm({.max_value = 3, .axis = 1}));
+  CHECK(constraint("{UnitNorm: {axis: [0, 1, 2]}}") == UnitNorm({.axis = {0, 1, 2}}));
   CHECK(constraint("{MinMaxNorm: {min_value: 0.5, rate: 0.25}}") ==
-        Constraint{.kind = min_max_norm, .minimum = 0.5, .maximum = 1, .rate = 0.25});
+        MinMaxNorm({.min_value = 0.5, .max_value = 1, .rate = 0.25}));
+  CHECK(constraint("{MaxNorm: {axis: 1}}") != constraint("MaxNorm"));
+  CHECK(to_text(Constraint{}) == "none");
+  CHECK(to_text(constraint("MaxNorm")) == "max_norm");
   CHECK_THROWS_WITH(constraint("{UnitNorm: {max_value: 1}}"), Catch::Contains("max_value"));
   CHECK_THROWS_WITH(constraint("{MaxNorm: {axis: rows}}"), Catch::Contains("axis"));
   CHECK_THROWS_WITH(constraint("{MinMaxNorm: {rate: 2}}"), Catch::Contains("between 0 and 1"));

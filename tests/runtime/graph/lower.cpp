@@ -4,6 +4,7 @@
 // On the mesh that is there, a counting transport holds what every rank really sends against its
 // plan.
 #include "runtime/graph/lower.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/device/kernel_spec.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/device/kernels/precision.h"
@@ -161,7 +162,8 @@ TEST_CASE("clipping by norm sends one number a variable, over the axes that spli
 
 TEST_CASE("a penalty travels with the sums") {
   const Trained training{.build = [](const SymbolicTensor& x) {
-    return Dense({.name = "d", .units = 4, .kernel_regularizer = {.l1 = 0.1f, .l2 = 0.1f}})(x);
+    return Dense({.name = "d", .units = 4, .kernel_regularizer = L1L2({.l1 = 0.1f, .l2 = 0.1f})})(
+        x);
   }};
   // Split weights: the loss is whole on both ranks, the penalty is not.
   CHECK(sent_in(training, {{"model", 2}},
@@ -215,7 +217,7 @@ Trained network() {
                 y = Dense({.name = "d1",
                            .units = 13,
                            .activation = Activation::gelu,
-                           .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(y);
+                           .kernel_regularizer = L1L2({.l1 = 1e-4f, .l2 = 1e-3f})})(y);
                 y = Dropout({.rate = 0.3f})(y);
                 const auto left =
                     Dense({.name = "left", .units = 13, .activation = Activation::relu})(y);

@@ -1,5 +1,6 @@
 // The form of the flat memory: what follows from a plan alone, without MPI.
 #include "runtime/graph/parameters.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/device/kernels/activation.h"
 
 #include <algorithm>
@@ -221,8 +222,7 @@ TEST_CASE("variables that lead to no loss stand last and are not updated") {
   const MeshShape mesh({{"data", 1}}, 1);
   const auto input = Input({6});
   const auto idle = Dense({.name = "idle", .units = 2});
-  const auto penalized =
-      Dense({.name = "penalized", .units = 4, .kernel_regularizer = Regularizer{.l2 = 0.1f}});
+  const auto penalized = Dense({.name = "penalized", .units = 4, .kernel_regularizer = L2(0.1f)});
   const Graph model = make_graph(
       {input}, {Aside(Dense({.name = "trained", .units = 3}), {idle, penalized})(input)});
   const Objective objective = with_objective(model, {{MeanSquaredError()}}, {.targets = {{3}}});

@@ -9,9 +9,14 @@
 #include <vector>
 
 #include "layers/activation.h"
+#include "layers/constraints/max_norm.h"
+#include "layers/constraints/min_max_norm.h"
+#include "layers/constraints/non_neg.h"
+#include "layers/constraints/unit_norm.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
+#include "layers/initializers/random_uniform.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/lamb.h"
 #include "runtime/train/optimizers/sgd.h"
@@ -24,13 +29,6 @@ using namespace meshwork::test;
 namespace {
 
 constexpr std::int64_t rows = 7, length = 6, channels = 4, outputs = 5;
-
-Constraint of_kind(ConstraintKind kind) {
-  for (const NamedConstraint& one : named_constraints()) {
-    if (one.constraint.kind == kind) return one.constraint;
-  }
-  return {};
-}
 
 struct Held {
   Constraint kernel, bias, window;
@@ -48,7 +46,7 @@ Model network(DeviceMesh& mesh, const LayoutEntries& layouts, const Held& held,
   y = Flatten()(y);
   y = Dense({.name = "d",
              .units = outputs,
-             .bias_initializer = {.kind = InitializerKind::random_uniform},
+             .bias_initializer = RandomUniform(),
              .kernel_constraint = held.kernel,
              .bias_constraint = held.bias})(y);
   Model model(input, y, spread_over(mesh, layouts), {.seed = 5, .check_plan = true});
@@ -73,7 +71,10 @@ std::vector<std::vector<float>> trained(DeviceMesh& mesh, const LayoutEntries& l
 }
 
 // Keras's formula in double, on a matrix, by column or by row.
-std::vector<float> limited(const Constraint& constraint, std::vector<float> w, std::int64_t columns,
+struct Limits {
+  double minimum, maximum, rate = 1;
+};
+std::vector<float> limited(const Limits& limits, std::vector<float> w, std::int64_t columns,
                            bool by_column) {
   const auto height = static_cast<std::int64_t>(w.size()) / columns;
   for (std::int64_t one = 0; one < (by_column ? columns : height); ++one) {
@@ -84,8 +85,8 @@ std::vector<float> limited(const Constraint& constraint, std::vector<float> w, s
     double squares = 0;
     for (std::int64_t i = 0; i < count; ++i) squares += static_cast<double>(at(i)) * at(i);
     const double norm = std::sqrt(squares);
-    double wanted = std::clamp(norm, constraint.minimum, constraint.maximum);
-    wanted = constraint.rate * wanted + (1 - constraint.rate) * norm;
+    double wanted = std::clamp(norm, limits.minimum, limits.maximum);
+    wanted = limits.rate * wanted + (1 - limits.rate) * norm;
     for (std::int64_t i = 0; i < count; ++i) {
       at(i) = static_cast<float>(static_cast<double>(at(i)) * wanted / (norm + 1e-7));
     }
@@ -96,29 +97,24 @@ std::vector<float> limited(const Constraint& constraint, std::vector<float> w, s
 }  // namespace
 
 TEST_CASE("after a step variables are what Keras's constraints make of them") {
-  Constraint max = of_kind(ConstraintKind::max_norm);
-  max.maximum = 0.5;
-  Constraint between = of_kind(ConstraintKind::min_max_norm);
-  between.minimum = 0.8;
-  between.maximum = 0.9;
-  between.rate = 0.25;
-  between.axis = -1;
-  Constraint unit = of_kind(ConstraintKind::unit_norm);
+  const Constraint max = MaxNorm({.max_value = 0.5});
+  const Constraint between =
+      MinMaxNorm({.min_value = 0.8, .max_value = 0.9, .rate = 0.25, .axis = -1});
   DeviceMesh mesh = alone();
   const auto step = [&](const Held& held) {
     return trained(mesh, {}, held, SGD({.learning_rate = 0.5}), 1);
   };
   const auto free = step({});
   enum { window, window_bias, kernel, bias };
-  const auto norms = step({.kernel = max, .bias = unit});
-  CHECK(difference(norms[kernel], limited(max, free[kernel], outputs, true), 1e-6) == "");
-  CHECK(difference(norms[bias], limited(unit, free[bias], 1, true), 1e-6) == "");
+  const auto norms = step({.kernel = max, .bias = UnitNorm()});
+  CHECK(difference(norms[kernel], limited({0, 0.5}, free[kernel], outputs, true), 1e-6) == "");
+  CHECK(difference(norms[bias], limited({1, 1}, free[bias], 1, true), 1e-6) == "");
   CHECK(difference(norms[window], free[window], 0) == "");
-  unit.axis = {1, 0};  // of (3, 4, 8): each filter
-  const auto others =
-      step({.kernel = between, .bias = of_kind(ConstraintKind::non_neg), .window = unit});
-  CHECK(difference(others[kernel], limited(between, free[kernel], outputs, false), 1e-6) == "");
-  CHECK(difference(others[window], limited(unit, free[window], 8, true), 1e-6) == "");
+  const Constraint unit = UnitNorm({.axis = {1, 0}});  // of (3, 4, 8): each filter
+  const auto others = step({.kernel = between, .bias = NonNeg(), .window = unit});
+  CHECK(difference(others[kernel], limited({0.8, 0.9, 0.25}, free[kernel], outputs, false), 1e-6) ==
+        "");
+  CHECK(difference(others[window], limited({1, 1}, free[window], 8, true), 1e-6) == "");
   bool any = false;
   for (std::size_t i = 0; i < free[bias].size(); ++i) {
     CHECK(others[bias][i] == std::max(free[bias][i], 0.0f));
@@ -129,11 +125,9 @@ TEST_CASE("after a step variables are what Keras's constraints make of them") {
 
 TEST_CASE("constrained variables train on every mesh as on one rank") {
   const int ranks = Communicator::world().size();
-  Held held{.kernel = of_kind(ConstraintKind::max_norm),
-            .bias = of_kind(ConstraintKind::non_neg),
-            .window = of_kind(ConstraintKind::unit_norm)};
-  held.kernel.maximum = 0.7;
-  held.window.axis = {0, 1};
+  const Held held{.kernel = MaxNorm({.max_value = 0.7}),
+                  .bias = NonNeg(),
+                  .window = UnitNorm({.axis = {0, 1}})};
   const std::vector<std::pair<std::vector<MeshAxis>, LayoutEntries>> spreads{
       {{{"data", ranks}}, {}},
       {{{"data", ranks}},
@@ -161,11 +155,10 @@ TEST_CASE("constrained variables train on every mesh as on one rank") {
 }
 
 TEST_CASE("an axis that a variable does not have is an error of its layer") {
-  Constraint constraint = of_kind(ConstraintKind::max_norm);
-  const auto message = [&](ConstrainedAxis axis) {
-    constraint.axis = std::move(axis);
+  const auto message = [&](const ConstrainedAxis& axis) {
     try {
-      (void)Dense({.name = "d", .units = 2, .kernel_constraint = constraint})(Input({3}));
+      (void)Dense({.name = "d", .units = 2, .kernel_constraint = MaxNorm({.axis = axis})})(
+          Input({3}));
     } catch (const Error& error) {
       return std::string(error.what());
     }

@@ -12,6 +12,7 @@
 #include "layers/activation.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
@@ -108,7 +109,7 @@ struct Reference {
 
 Model softmax_model(DeviceMesh& mesh, const LayoutEntries& layouts, const SGDOptions& descent) {
   const auto x = Input({features});
-  Model model(x, Dense({.name = "d", .units = classes, .kernel_regularizer = {.l2 = l2}})(x),
+  Model model(x, Dense({.name = "d", .units = classes, .kernel_regularizer = L2(l2)})(x),
               spread_over(mesh, layouts), {.seed = 3, .check_plan = true});
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = SGD(descent),
@@ -132,7 +133,7 @@ struct Network {
     auto y = Dense({.name = "d1", .units = hidden, .activation = Activation::tanh})(input);
     y = Dense({.name = "resting", .units = hidden, .trainable = false})(y);
     y = Dropout({.rate = 0.3f})(y);
-    y = Dense({.name = "d2", .units = outputs, .kernel_regularizer = {.l2 = 0.1f}})(y);
+    y = Dense({.name = "d2", .units = outputs, .kernel_regularizer = L2(0.1f)})(y);
     Model made(input, y, spread_over(mesh, layouts), {.seed = 5, .check_plan = true});
     made.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                   .optimizer = SGD(descent),

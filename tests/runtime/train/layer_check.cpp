@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "layers/initializers/ones.h"
 #include "layers/layer_of.h"
 #include "runtime/device/kernels/pairs.h"
 #include "runtime/device/kernels/products.h"
@@ -151,9 +152,8 @@ SharedLayer rows_layer(bool honest) {
 SharedLayer scaled_layer(Mistake mistake) {
   return layer_of(
       "Scaled", Options{}, [mistake](const Options&, LayerBuilder& builder, TensorId x) {
-        const TensorId factor = builder.variable(
-            "factor",
-            {.shape = {builder.shape(x).back()}, .initializer = initializer_by_name("ones")});
+        const TensorId factor =
+            builder.variable("factor", {.shape = {builder.shape(x).back()}, .initializer = Ones()});
         return builder.apply(std::make_unique<Scaled>(mistake), {x, factor});
       });
 }

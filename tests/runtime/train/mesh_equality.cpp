@@ -16,6 +16,7 @@
 #include "layers/dense.h"
 #include "layers/dropout.h"
 #include "layers/flatten.h"
+#include "layers/regularizers/l1_l2.h"
 #include "layers/rescaling.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
@@ -67,7 +68,7 @@ SymbolicTensor network(const SymbolicTensor& input, const Sizes& sizes) {
   x = Dense({.name = "d1",
              .units = sizes.hidden,
              .activation = Activation::gelu,
-             .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(x);
+             .kernel_regularizer = L1L2({.l1 = 1e-4f, .l2 = 1e-3f})})(x);
   x = Dropout({.name = "drop", .rate = 0.3})(x);
   const auto left =
       Dense({.name = "left", .units = sizes.hidden, .activation = Activation::relu})(x);

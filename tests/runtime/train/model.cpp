@@ -2,6 +2,9 @@
 // weights outlive what is made anew, penalties and clips count once on every mesh; and what is
 // wrong is said.
 #include "runtime/train/model.h"
+#include "layers/initializers/ones.h"
+#include "layers/initializers/zeros.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/device/kernels/activation.h"
 
 #include <array>
@@ -69,7 +72,7 @@ Model column(DeviceMesh& mesh, const LayoutEntries& entries, const CompileOption
               Dense({.name = "line",
                      .units = 1,
                      .use_bias = bias,
-                     .kernel_initializer = initializer_by_name("zeros"),
+                     .kernel_initializer = Zeros(),
                      .kernel_regularizer = regularizer})(x),
               spread_over(mesh, entries));
   model.compile(options);
@@ -214,11 +217,8 @@ TEST_CASE("predictions come in the order of the samples, on every rank") {
   for (const std::vector<MeshAxis>& axes : meshes()) {
     DeviceMesh mesh(axes);
     const auto x = Input({1});
-    Model model(
-        x,
-        Dense({.units = 1, .use_bias = false, .kernel_initializer = initializer_by_name("ones")})(
-            x),
-        DataParallel(mesh));
+    Model model(x, Dense({.units = 1, .use_bias = false, .kernel_initializer = Ones()})(x),
+                DataParallel(mesh));
     Floats numbers(21);
     std::iota(numbers.begin(), numbers.end(), 0.0f);
     std::vector<Array> arrays{Array("x", numbers, {21, 1})};
@@ -293,7 +293,7 @@ TEST_CASE("a penalty is in the loss and in the gradient once, on every mesh") {
                          {.loss = MeanSquaredError(),
                           .optimizer = SGD({.learning_rate = 1.0}),
                           .metrics = {MeanAbsoluteError()}},
-                         false, {.l1 = 0.1f, .l2 = 0.01f});
+                         false, L1L2({.l1 = 0.1f, .l2 = 0.01f}));
     const Floats start{2, -3};
     model.set_variable("line/kernel", start);
     const Logs logs = model.evaluate_step(batch);
@@ -331,8 +331,8 @@ TEST_CASE("a variable that does not lead to the loss has its penalty's gradient,
   const auto aside = Dense({.name = "aside",
                             .units = 1,
                             .use_bias = false,
-                            .kernel_initializer = initializer_by_name("ones"),
-                            .kernel_regularizer = {.l2 = 0.25f}});
+                            .kernel_initializer = Ones(),
+                            .kernel_regularizer = L2(0.25f)});
   Model model(x, Aside(Dense({.name = "used", .units = 1}), {aside})(x), DataParallel(mesh));
   model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 1.0})});
   const Floats zeros(8, 0.0f);
@@ -346,8 +346,7 @@ TEST_CASE("a variable that does not lead to the loss has its penalty's gradient,
 TEST_CASE("weight decay and clipping leave a variable alone that leads to no loss") {
   DeviceMesh mesh({{"data", -1}});
   const auto x = Input({1});
-  const auto aside =
-      Dense({.name = "aside", .units = 1, .kernel_initializer = initializer_by_name("ones")});
+  const auto aside = Dense({.name = "aside", .units = 1, .kernel_initializer = Ones()});
   Model model(x, Aside(Dense({.name = "used", .units = 1}), {aside})(x), DataParallel(mesh));
   model.compile({.loss = MeanSquaredError(),
                  .optimizer = AdamW({.learning_rate = 0.1, .weight_decay = 0.5, .clipnorm = 1})});

@@ -4,6 +4,7 @@
 
 #include "layers/convolution.h"
 #include "layers/dense.h"
+#include "layers/regularizers/orthogonal_regularizer.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
@@ -30,7 +31,8 @@ TEST_CASE("rows or columns that are not at right angles cost what they cost in K
                   Dense({.name = "d",
                          .units = 3,
                          .use_bias = false,
-                         .kernel_regularizer = {.orthogonal = 0.5f, .of_rows = of_rows}})(input),
+                         .kernel_regularizer =
+                             OrthogonalRegularizer({.factor = 0.5f, .of_rows = of_rows})})(input),
                   spread_over(mesh, layouts), {.check_plan = true});
       model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 1.0})});
       model.set_variable("d/kernel", std::vector<float>{0.5f, -0.25f, 1, 0.75f, 0.3f, -0.6f});
@@ -48,8 +50,9 @@ TEST_CASE("rows or columns that are not at right angles cost what they cost in K
 
 TEST_CASE("variables that are no matrices have no orthogonal rows") {
   CHECK_THROWS_WITH(
-      Conv1D({.filters = 2, .kernel_size = 3, .kernel_regularizer = {.orthogonal = 0.1f}})(
-          Input({5, 4})),
+      Conv1D({.filters = 2,
+              .kernel_size = 3,
+              .kernel_regularizer = OrthogonalRegularizer({.factor = 0.1f})})(Input({5, 4})),
       Catch::Contains("its variable \"kernel\": orthogonal are the rows or columns of a matrix"));
 }
 

@@ -16,6 +16,9 @@
 #include "layers/augmentation.h"
 #include "layers/batch_normalization.h"
 #include "layers/concatenate.h"
+#include "layers/constraints/max_norm.h"
+#include "layers/constraints/non_neg.h"
+#include "layers/constraints/unit_norm.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
@@ -24,6 +27,8 @@
 #include "layers/layer_normalization.h"
 #include "layers/multi_head_attention.h"
 #include "layers/position.h"
+#include "layers/regularizers/l1_l2.h"
+#include "layers/regularizers/orthogonal_regularizer.h"
 #include "layers/rescaling.h"
 #include "runtime/data/synthetic.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
@@ -65,7 +70,7 @@ SymbolicTensor dense(const SymbolicTensor& input) {
   x = Dense({.name = "d1",
              .units = 13,
              .activation = Activation::gelu,
-             .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(x);
+             .kernel_regularizer = L1L2({.l1 = 1e-4f, .l2 = 1e-3f})})(x);
   x = Dropout({.name = "drop", .rate = 0.3})(x);
   x = ActivityRegularization({.name = "penalty", .l1 = 1e-3f, .l2 = 1e-2f})(x);
   x = Dense({.name = "d2", .units = 11, .activation = Activation::relu})(x);
@@ -394,14 +399,10 @@ SymbolicTensor limited(const SymbolicTensor& input) {
   x = Dense({.name = "d1",
              .units = 13,
              .activation = Activation::gelu,
-             .kernel_regularizer = {.orthogonal = 0.01f},
-             .kernel_constraint = {.kind = ConstraintKind::max_norm, .maximum = 0.9}})(x);
-  x = Dense({.name = "d2",
-             .units = 11,
-             .kernel_constraint = {.kind = ConstraintKind::unit_norm, .minimum = 1, .maximum = 1}})(
-      x);
-  return Dense(
-      {.name = "d3", .units = classes, .bias_constraint = {.kind = ConstraintKind::non_neg}})(x);
+             .kernel_regularizer = OrthogonalRegularizer(),
+             .kernel_constraint = MaxNorm({.max_value = 0.9})})(x);
+  x = Dense({.name = "d2", .units = 11, .kernel_constraint = UnitNorm()})(x);
+  return Dense({.name = "d3", .units = classes, .bias_constraint = NonNeg()})(x);
 }
 
 }  // namespace

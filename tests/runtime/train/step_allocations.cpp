@@ -4,6 +4,7 @@
 #include "layers/activation.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
@@ -51,7 +52,7 @@ TEST_CASE("a training step allocates nothing after the second one") {
       y = Dense({.name = "d2",
                  .units = 3,
                  .activation = Activation::softmax,
-                 .kernel_regularizer = {.l2 = 0.01f}})(y);
+                 .kernel_regularizer = L2(0.01f)})(y);
       Model model(x, y, spread_over(mesh, entries));
       model.compile({.loss = SparseCategoricalCrossentropy(),
                      .optimizer = Adam({.global_clipnorm = 1.0}),

@@ -1,6 +1,7 @@
 // Training by every transport. By shared memory gradients stand where all ranks of a node see them,
 // in a place of its own on each rank, and are reduced there; by MPI they are this rank's alone.
 #include "collectives/transport.h"
+#include "layers/regularizers/l1_l2.h"
 #include "runtime/device/kernel_spec.h"
 #include "runtime/device/kernels/adam.h"
 
@@ -57,7 +58,7 @@ std::vector<std::vector<float>> trained(DeviceMesh& mesh, const test::LayoutEntr
   x = Dense({.name = "d2",
              .units = 60,
              .activation = Activation::tanh,
-             .kernel_regularizer = Regularizer{.l1 = 1e-4f, .l2 = 1e-3f}})(x);
+             .kernel_regularizer = L1L2({.l1 = 1e-4f, .l2 = 1e-3f})})(x);
   x = Dense({.name = "d3", .units = 5})(x);
   Model model(input, x, test::spread_over(mesh, layouts), {.seed = 3, .collectives = collectives});
   model.compile(

@@ -21,6 +21,7 @@
 #include "layers/layer_normalization.h"
 #include "layers/multi_head_attention.h"
 #include "layers/position.h"
+#include "layers/regularizers/l1_l2.h"
 #include "layers/rescaling.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
@@ -53,7 +54,7 @@ SymbolicTensor dense(const SymbolicTensor& input) {
   x = Dense({.name = "d1",
              .units = 13,
              .activation = Activation::gelu,
-             .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(x);
+             .kernel_regularizer = L1L2({.l1 = 1e-4f, .l2 = 1e-3f})})(x);
   x = Dropout({.rate = 0.3})(x);
   x = ActivityRegularization({.l1 = 1e-3f, .l2 = 1e-2f})(x);
   x = Dense({.name = "d2", .units = 11, .activation = Activation::relu})(x);

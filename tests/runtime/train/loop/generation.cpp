@@ -8,6 +8,7 @@
 #include "layers/dense.h"
 #include "layers/einsum_dense.h"
 #include "layers/embedding.h"
+#include "layers/initializers/listed.h"
 #include "layers/softmax.h"
 #include "tests/support/one_rank.h"
 
@@ -21,10 +22,11 @@ const std::vector<double> scores{0.5, -1, 2, 1.5, 2};
 
 // The next token is that before it, plus one, modulo five.
 SymbolicTensor counter(const SymbolicTensor& tokens, bool probabilities) {
-  Initializer next{.kind = InitializerKind::listed, .values = std::vector<double>(25)};
-  for (std::size_t i = 0; i < 5; ++i) next.values[5 * i + (i + 1) % 5] = 30;
+  std::vector<double> next(25);
+  for (std::size_t i = 0; i < 5; ++i) next[5 * i + (i + 1) % 5] = 30;
   const auto x = Embedding(
-      {.name = "table", .input_dim = 5, .output_dim = 5, .embeddings_initializer = next})(tokens);
+      {.name = "table", .input_dim = 5, .output_dim = 5, .embeddings_initializer = Listed(next)})(
+      tokens);
   return probabilities ? Softmax({.name = "p"})(x) : x;
 }
 

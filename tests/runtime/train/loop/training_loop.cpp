@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "layers/dense.h"
+#include "layers/initializers/zeros.h"
 #include "runtime/train/callbacks/early_stopping.h"
 #include "runtime/train/callbacks/learning_rate_scheduler.h"
 #include "runtime/train/losses/mean_absolute_error.h"
@@ -34,12 +35,9 @@ std::shared_ptr<const Source> counting_samples(std::int64_t rows, float first = 
 // y = w x, with w = 0.
 Model line(DeviceMesh& mesh, const Optimizer& optimizer, SharedLoss loss = MeanSquaredError()) {
   const auto x = Input({1});
-  Model model(x,
-              Dense({.name = "line",
-                     .units = 1,
-                     .use_bias = false,
-                     .kernel_initializer = initializer_by_name("zeros")})(x),
-              DataParallel(mesh));
+  Model model(
+      x, Dense({.name = "line", .units = 1, .use_bias = false, .kernel_initializer = Zeros()})(x),
+      DataParallel(mesh));
   model.compile({.loss = std::move(loss), .optimizer = optimizer});
   return model;
 }
