@@ -7,7 +7,7 @@
 // Tensors are float32 and row-major unless said otherwise, also where products are computed in
 // another precision (kernels/precision.h). "rows" are all leading dimensions taken together,
 // "columns" the last one. Operand order stands with each specification: inputs, then outputs. Any
-// count may be 0. Outputs do not overlap inputs unless "may be in place" is said. Sums that stand
+// count may be 0. Outputs do not overlap inputs but as `in_place` says. Sums that stand
 // for the whole batch are float64 scalars and are *written*, not added to. Every kernel gives the
 // same bits for the same inputs.
 #pragma once
@@ -48,6 +48,7 @@ class KernelSpec {
   /// "matmul 64x256x784" and so on, for tables and messages.
   [[nodiscard]] std::string text() const { return held_->text(); }
   [[nodiscard]] KernelWork work() const { return held_->work(); }
+  [[nodiscard]] InPlace in_place() const { return held_->in_place(); }
   /// Throws `Error` for what no device computes.
   void check() const { held_->check(); }
   /// The text by which records know it: equal for equal specifications alone, of those that may
@@ -69,6 +70,7 @@ class KernelSpec {
     [[nodiscard]] virtual std::type_index type() const = 0;
     [[nodiscard]] virtual std::string text() const = 0;
     [[nodiscard]] virtual KernelWork work() const = 0;
+    [[nodiscard]] virtual InPlace in_place() const = 0;
     virtual void check() const = 0;
     [[nodiscard]] virtual std::string details() const = 0;
     [[nodiscard]] virtual std::vector<std::int64_t> counts() const = 0;
@@ -80,6 +82,10 @@ class KernelSpec {
     [[nodiscard]] std::type_index type() const override { return typeid(Spec); }
     [[nodiscard]] std::string text() const override { return spec.text(); }
     [[nodiscard]] KernelWork work() const override { return spec.work(); }
+    [[nodiscard]] InPlace in_place() const override {
+      if constexpr (requires { spec.in_place(); }) return spec.in_place();
+      return {};
+    }
     void check() const override {
       if constexpr (requires { spec.check(); }) spec.check();
     }

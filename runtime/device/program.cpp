@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -280,7 +281,10 @@ void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
   } catch (const std::exception& error) {
     throw Error(fmt::format("{}: {}", full_label, error.what()));
   }
+  InPlace in_place = spec.in_place();
+  if (in_place.output < 0) in_place.output = static_cast<int>(operands.size()) - 1;
   emit(std::move(kernel), operands, full_label, spec.work());
+  entries_.back().in_place = std::move(in_place);
   last_ = Emitted{spec, std::move(operands), label};
   if (!make_follower_) return;
   if (std::unique_ptr<Kernel> follower = make_follower_()) {
@@ -316,34 +320,74 @@ void ProgramBuilder::find_lifetimes() {
   }
 }
 
-// First fit, largest first: each buffer, in order of falling size, takes the lowest gap between the
-// buffers already placed whose lifetimes meet its own. Equal sizes go in the order of booking, so
-// that the same program always gets the same arena.
-ArenaSummary ProgramBuilder::place() {
-  std::vector<Booking*> order;
-  for (Booking& booking : buffers_) {
-    if (booking.in_arena && booking.bytes > 0 && booking.first <= booking.last) {
-      order.push_back(&booking);
+// A result is written first, and the input read last, by the kernel that may do so. They are as large, and
+// the kernel names each of them once, from its beginning.
+void ProgramBuilder::find_heirs() {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const auto& [kernel, operands, label, work, in_place] = entries_[i];
+    if (in_place.inputs.empty()) continue;
+    const auto now = static_cast<int>(i);
+    const auto names_whole = [&](int operand) {
+      const auto& [buffer, offset] = operands[static_cast<std::size_t>(operand)];
+      const auto is_it = [&](const Operand& other) { return other.buffer == buffer; };
+      return offset == 0 && std::ranges::count_if(operands, is_it) == 1;
+    };
+    const auto booked = [&](int operand) -> Booking& {
+      return booking_of(operands[static_cast<std::size_t>(operand)].buffer, label);
+    };
+    const Booking& result = booked(in_place.output);
+    if (!result.in_arena || result.first != now || !names_whole(in_place.output)) continue;
+    for (const int input : in_place.inputs) {
+      Booking& read = booked(input);
+      if (read.in_arena && read.last == now && read.bytes == result.bytes && names_whole(input)) {
+        read.taken_by = operands[static_cast<std::size_t>(in_place.output)].buffer.id;
+        break;
+      }
     }
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Booking* a, const Booking* b) { return a->bytes > b->bytes; });
+}
+
+// First fit, largest first: each buffer, in order of falling size, takes the lowest gap between the
+// buffers already placed whose lifetimes meet its own. Equal sizes go in the order of booking, so
+// that the same program always gets the same arena. Buffers that take each other's place are one, as
+// the first of them.
+ArenaSummary ProgramBuilder::place() {
+  find_heirs();
+  std::vector<bool> takes_over(buffers_.size(), false);
+  for (const Booking& booking : buffers_) {
+    if (booking.taken_by >= 0) takes_over[static_cast<std::size_t>(booking.taken_by)] = true;
+  }
   ArenaSummary summary;
-  std::vector<const Booking*> placed;  // by offset
-  for (Booking* booking : order) {
-    std::int64_t offset = 0;
-    for (const Booking* other : placed) {
-      if (other->last < booking->first || booking->last < other->first) continue;
-      if (offset + booking->bytes <= other->offset) break;
+  struct Stretch {
+    int first, last;  // instructions
+    std::int64_t bytes, offset;
+    std::vector<Booking*> buffers;
+  };
+  std::vector<Stretch> order;
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    Booking& first = buffers_[i];
+    if (!first.in_arena || first.bytes == 0 || first.first > first.last || takes_over[i]) continue;
+    Stretch& stretch = order.emplace_back(first.first, first.last, first.bytes, 0);
+    for (Booking* booking = &first;;) {
+      stretch.buffers.push_back(booking);
+      stretch.last = booking->last;
+      summary.bytes_if_unshared += aligned(booking->bytes);
+      if (booking->taken_by < 0) break;
+      booking = &buffers_[static_cast<std::size_t>(booking->taken_by)];
+    }
+  }
+  std::ranges::stable_sort(order, std::greater(), &Stretch::bytes);
+  std::vector<const Stretch*> placed;  // by offset
+  for (Stretch& stretch : order) {
+    std::int64_t& offset = stretch.offset;
+    for (const Stretch* other : placed) {
+      if (other->last < stretch.first || stretch.last < other->first) continue;
+      if (offset + stretch.bytes <= other->offset) break;
       offset = std::max(offset, aligned(other->offset + other->bytes));
     }
-    booking->offset = offset;
-    const auto behind =
-        std::upper_bound(placed.begin(), placed.end(), offset,
-                         [](std::int64_t at, const Booking* other) { return at < other->offset; });
-    placed.insert(behind, booking);
-    summary.bytes = std::max(summary.bytes, aligned(offset + booking->bytes));
-    summary.bytes_if_unshared += aligned(booking->bytes);
+    for (Booking* booking : stretch.buffers) booking->offset = offset;
+    placed.insert(std::ranges::upper_bound(placed, offset, {}, &Stretch::offset), &stretch);
+    summary.bytes = std::max(summary.bytes, aligned(offset + stretch.bytes));
   }
   return summary;
 }
@@ -359,8 +403,8 @@ std::vector<Observation> ProgramBuilder::observations() const {
     }
     std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // bytes of the arena
     for (const Booking& other : buffers_) {
-      if (other.in_arena && other.first <= other.last && other.first > booking.last &&
-          other.offset < booking.offset + booking.bytes &&
+      if (other.in_arena && other.first <= other.last && &other != &booking &&
+          other.first >= booking.last && other.offset < booking.offset + booking.bytes &&
           booking.offset < other.offset + other.bytes) {
         taken.emplace_back(other.offset, other.offset + other.bytes);
       }

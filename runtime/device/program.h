@@ -3,7 +3,8 @@
 // A `ProgramBuilder` books: scratch buffers, and instructions (a kernel with its operands). Booking
 // runs nothing. `finish` derives each scratch buffer's lifetime from the first and the last
 // instruction that names it, gives buffers whose lifetimes do not meet the same place in one arena
-// (first fit, largest first), and binds every operand to its address. From then on a `Program` is a
+// (first fit, largest first), and binds every operand to its address. A result takes the place of an
+// input that its kernel reads last, where the kernel may write there. From then on a `Program` is a
 // walk over an array: `run` allocates nothing, looks nothing up and takes no decision.
 //
 // Words: a *buffer* is a stretch of memory with a size; it is `scratch` (placed in the arena) or
@@ -253,6 +254,7 @@ class ProgramBuilder {
     // The instructions during which it holds something, both inclusive; none if last < first. A
     // preset buffer begins at -1, a kept one ends behind the last instruction.
     int first = 0, last = -1;
+    int taken_by = -1;        // the buffer that lies in its place from `last` on
     std::int64_t offset = 0;  // into the arena
   };
   struct Entry {
@@ -260,6 +262,7 @@ class ProgramBuilder {
     std::vector<Operand> operands;
     std::string label;
     std::optional<KernelWork> work;
+    InPlace in_place = {};
   };
   /// The last entry, if it is a specification's: what may be joined.
   struct Emitted {
@@ -269,6 +272,8 @@ class ProgramBuilder {
   };
   Booking& booking_of(Buffer buffer, std::string_view what);
   void find_lifetimes();
+  /// Which results take the place of an input.
+  void find_heirs();
   ArenaSummary place();
   [[nodiscard]] std::vector<Observation> observations() const;
   /// The program but for the arena, which it is not bound to.

@@ -230,10 +230,11 @@ class RowComparison {
         loss_(places.losses[row]),
         ahead_(places.ahead[row]) {}
 
+  /// The gradient, which may take the place of x, comes last.
   void run() {
+    if (!spec_.within.empty()) rank();
     if (spec_.crossentropy == Crossentropy::of_logits) logits();
     if (spec_.crossentropy == Crossentropy::of_probabilities) probabilities();
-    if (!spec_.within.empty()) rank();
   }
 
  private:
@@ -241,12 +242,12 @@ class RowComparison {
     const float* x = x_;
     float* dx = dx_;
     const float m = row_maximum(x, columns_);
+    const auto [z1, z2] = weighted_sums(m);
     // Exponentials stay where the gradient will be, if it is wanted.
     const auto z0 = static_cast<float>(
         dx == nullptr
             ? lane_sum(0, columns_, [=](std::int64_t j) { return vector_exp(x[j] - m); })
             : lane_sum(0, columns_, [=](std::int64_t j) { return dx[j] = vector_exp(x[j] - m); }));
-    const auto [z1, z2] = weighted_sums(m);
     loss_ = logit_loss(z0, z1, z2);
     if (!spec_.gradient) return;
     const float share = z2 / z0, scale = spec_.scale;

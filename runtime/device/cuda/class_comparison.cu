@@ -31,9 +31,10 @@ struct CompareRow {
 
   template <class Team>
   MESHWORK_DEVICE void operator()(std::int64_t row, const Team& team) const {
+    // The gradient, which may take the place of x, comes last.
+    if (before != nullptr) rank(row, team);
     if (crossentropy == Crossentropy::of_logits) logits(row, team);
     if (crossentropy == Crossentropy::of_probabilities) probabilities(row, team);
-    if (before != nullptr) rank(row, team);
   }
 
   template <class Team>

@@ -58,6 +58,7 @@ struct LogitGradientSpec {
   float scale = 1;
   [[nodiscard]] std::string text() const { return at.text("logit gradient"); }
   [[nodiscard]] KernelWork work() const { return at.work(2, 1, 4); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 
 /// Of probabilities p with row sums s (over all classes), q = p / s, clipped to [epsilon, 1 -
@@ -76,6 +77,7 @@ struct ProbabilityGradientSpec {
   float scale = 1;
   [[nodiscard]] std::string text() const { return at.text("probability gradient"); }
   [[nodiscard]] KernelWork work() const { return at.work(2, 1, 2); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 
 /// v (rows) = this rank's part of the value of the target class: x at the target class if it is
@@ -132,6 +134,10 @@ struct ClassComparisonSpec {
   std::vector<std::int64_t> within;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return at.work(gradient ? 2 : 1, 1, 0); }
+  [[nodiscard]] InPlace in_place() const {
+    if (!gradient) return {};
+    return {{0}, at.behind_targets() + (crossentropy == Crossentropy::none ? 0 : 1)};
+  }
   void check() const;
 };
 

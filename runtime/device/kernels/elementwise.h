@@ -11,7 +11,7 @@
 
 namespace meshwork {
 
-/// y = activation(x), elementwise (not softmax); alpha is that of elu. May be in place.
+/// y = activation(x), elementwise (not softmax); alpha is that of elu.
 /// Operands: x, y.
 struct ActivationSpec {
   Activation activation = Activation::linear;
@@ -19,11 +19,12 @@ struct ActivationSpec {
   float alpha = 1;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
   void check() const { spec::require_elementwise(activation, "activation"); }
 };
 
 /// dx = dy / divisor * activation'(x), told from `value`: y if the activation is
-/// differentiable_from_output, else x. May be in place on dy. Operands: value, dy, dx.
+/// differentiable_from_output, else x. Operands: value, dy, dx.
 struct ActivationGradientSpec {
   Activation activation = Activation::linear;
   std::int64_t count = 0;
@@ -31,6 +32,7 @@ struct ActivationGradientSpec {
   float alpha = 1;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::passes(3, count); }
+  [[nodiscard]] InPlace in_place() const { return {{1}}; }
   void check() const;
 };
 
@@ -40,28 +42,31 @@ struct Rectifier {
   float slope = 0, threshold = 0;
   float limit = std::numeric_limits<float>::infinity();
 };
-/// y = rectifier(x). May be in place. Operands: x, y.
+/// y = rectifier(x). Operands: x, y.
 struct RectifySpec {
   Rectifier rectifier;
   std::int64_t count = 0;
   [[nodiscard]] std::string text() const { return spec::sized("rectify", {count}); }
   [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
-/// dx = dy * slope where x <= threshold, 0 where x >= limit, else dy. May be in place on dy.
+/// dx = dy * slope where x <= threshold, 0 where x >= limit, else dy.
 /// Operands: x, dy, dx.
 struct RectifyGradientSpec {
   Rectifier rectifier;
   std::int64_t count = 0;
   [[nodiscard]] std::string text() const { return spec::sized("rectify gradient", {count}); }
   [[nodiscard]] KernelWork work() const { return spec::passes(3, count); }
+  [[nodiscard]] InPlace in_place() const { return {{1}}; }
 };
 
-/// y = x * scale + offset. May be in place. Operands: x, y.
+/// y = x * scale + offset. Operands: x, y.
 struct AffineSpec {
   std::int64_t count = 0;
   float scale = 1, offset = 0;
   [[nodiscard]] std::string text() const { return spec::sized("affine", {count}); }
   [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 
 /// y = x converted from `from` to `to`: to float32, then as AffineSpec; or to int32, cut towards 0,
@@ -93,12 +98,13 @@ struct SumSpec {
   int inputs = 2;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::passes(inputs + 1, count); }
+  [[nodiscard]] InPlace in_place() const { return {{0, 1}}; }
   void check() const { spec::require(inputs >= 1, text(), "has no tensor"); }
 };
 
 /// Dropout as Keras: element i of the *global* tensor of shape `global` is kept if its Philox word
 /// (key, i, step) is >= rate * 2^32, and then divided by 1 - rate; rate 1 gives zeros. x and y are
-/// the `block` of it. The gradient is the same kernel on dy. May be in place. Operands: x,
+/// the `block` of it. The gradient is the same kernel on dy. Operands: x,
 /// StepScalars, y.
 struct DropoutSpec {
   float rate = 0;
@@ -107,6 +113,7 @@ struct DropoutSpec {
   Block block;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::passes(2, element_count(shape_of(block))); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
   void check() const;
 };
 

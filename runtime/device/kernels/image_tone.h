@@ -25,13 +25,14 @@ struct ImageTone {
   float brightest = std::numeric_limits<float>::infinity();
 };
 
-/// y (samples, places, channels) from x. May be in place. Operands: x, u (samples), [m (samples,
+/// y (samples, places, channels) from x. Operands: x, u (samples), [m (samples,
 /// channels), of contrast], y.
 struct ImageToneSpec {
   ImageTone tone;
   MiddleExtents at;
   [[nodiscard]] std::string text() const { return at.text("image tone"); }
   [[nodiscard]] KernelWork work() const { return at.work(2, 1); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 /// dx = dy where darkest < y < brightest, else 0. Operands: y, dy, dx.
 struct InnerGradientSpec {

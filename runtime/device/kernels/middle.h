@@ -43,11 +43,12 @@ struct MiddleBroadcastSpec {
   [[nodiscard]] std::string text() const { return at.text("middle broadcast"); }
   [[nodiscard]] KernelWork work() const { return at.work(1, 1); }
 };
-/// y (outer, middle, inner) = x * factor (outer, inner). May be in place. Operands: x, factor, y.
+/// y (outer, middle, inner) = x * factor (outer, inner). Operands: x, factor, y.
 struct MiddleScaleSpec {
   MiddleExtents at;
   [[nodiscard]] std::string text() const { return at.text("middle scale"); }
   [[nodiscard]] KernelWork work() const { return at.work(2, 1); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 /// m (outer, inner) = maximum over middle of x, -infinity for no middle. NaN counts as the maximum.
 /// Operands: x, m.

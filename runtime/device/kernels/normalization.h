@@ -67,12 +67,12 @@ struct NormalizationShape {
   }
 };
 
-/// y = activation((x - mean) * inverse * gamma + beta). May be in place. Operands: x, mean,
-/// inverse, [gamma], [beta], y.
+/// y = activation((x - mean) * inverse * gamma + beta). Operands: x, mean, inverse, [gamma], [beta], y.
 struct NormalizeSpec {
   NormalizationShape at;
   [[nodiscard]] std::string text() const { return at.text("normalize"); }
   [[nodiscard]] KernelWork work() const { return spec::rows(2 * at.rows, at.channels); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
   void check() const { spec::require_fused(at.activation, text()); }
 };
 
@@ -88,8 +88,7 @@ struct NormalizeGradientSumsSpec {
 
 /// dx = gamma * inverse * (g - (z0 + (x - mean) * inverse * z1) / count), g as above and z summed
 /// over all ranks' `count` rows; `frozen`: dx = gamma * inverse * g, since mean and inverse do not
-/// depend on x. May be in place on dy. Operands: x, dy, mean, inverse, [gamma], [beta], [z unless
-/// frozen], dx.
+/// depend on x. Operands: x, dy, mean, inverse, [gamma], [beta], [z unless frozen], dx.
 struct NormalizeGradientSpec {
   NormalizationShape at;
   std::int64_t count = 0;
@@ -98,6 +97,7 @@ struct NormalizeGradientSpec {
     return at.text("normalize gradient", frozen ? " frozen" : "");
   }
   [[nodiscard]] KernelWork work() const { return spec::rows(3 * at.rows, at.channels); }
+  [[nodiscard]] InPlace in_place() const { return {{1}}; }
   void check() const { spec::require_fused(at.activation, text()); }
 };
 

@@ -5,6 +5,7 @@
 //   std::string text() const    what the kernel is called, with its lengths: "softmax 64x10"
 //   KernelWork work() const     the least that any implementation does
 //   void check() const          [optional] throws `Error` for what no device computes
+//   InPlace in_place() const    [optional] on which inputs an output may lie; else on none
 // and, where a device may have several kernels for one (kernel_candidates.h):
 //   std::string details() const                        what `text` leaves out of the values
 //   std::vector<std::int64_t> operand_counts() const   float32 elements of the operands
@@ -18,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "collectives/element_type.h"
 #include "runtime/device/kernels/activation.h"
@@ -33,6 +35,13 @@ struct KernelWork {
   double flops = 0;
   double bytes = 0;
   Precision precision = Precision::float32;  // of the multiplications
+};
+
+/// On which inputs an output may lie, so that it takes their place: each of its elements is written after all
+/// that is read there. Operands are counted from 0.
+struct InPlace {
+  std::vector<int> inputs = {};
+  int output = -1;  // -1: the last operand
 };
 
 namespace spec {

@@ -124,8 +124,8 @@ void for_each_product(const MatmulSpec& spec, const Body& body) {
   return (columns + 127) / 128 * 16;
 }
 
-/// y (rows, columns) = activation(x + bias (columns)); activation elementwise (not softmax). May be
-/// in place. Operands: x, bias, y.
+/// y (rows, columns) = activation(x + bias (columns)); activation elementwise (not softmax).
+/// Operands: x, bias, y.
 struct BiasAddSpec {
   std::int64_t rows = 0, columns = 0;
   Activation activation = Activation::linear;
@@ -133,6 +133,7 @@ struct BiasAddSpec {
     return spec::sized("bias add", {rows, columns}) + spec::activated(activation);
   }
   [[nodiscard]] KernelWork work() const { return spec::rows(2 * rows + 1, columns); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
   void check() const { spec::require_elementwise(activation, "bias add"); }
 };
 

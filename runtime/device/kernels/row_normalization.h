@@ -46,13 +46,14 @@ struct RowStatisticsSpec {
   [[nodiscard]] KernelWork work() const { return spec::rows(at.rows, 6); }
 };
 
-/// y, and mean and inverse (rows each), which are read instead where they are `known`. May be in
-/// place. Operands: x, mean, inverse, [gamma], [beta], y.
+/// y, and mean and inverse (rows each), which are read instead where they are `known`.
+/// Operands: x, mean, inverse, [gamma], [beta], y.
 struct RowNormalizeSpec {
   RowNormalization at;
   bool known = false;
   [[nodiscard]] std::string text() const { return at.text("row normalize", known); }
   [[nodiscard]] KernelWork work() const { return spec::rows(at.rows, 2 * at.columns + 2); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 
 /// w (rows, 2; float64) = { sum of g, sum of g * (x - mean) * inverse } over the columns, where g =
@@ -64,13 +65,13 @@ struct RowGradientSumsSpec {
 };
 
 /// dx = inverse * (g - (centered ? w0 / count : 0) - (x - mean) * inverse * w1 / count), with w
-/// found on the way, or read where it is `known`. May be in place on dy. Operands: x, mean,
-/// inverse, [gamma], dy, [w, known], dx.
+/// found on the way, or read where it is `known`. Operands: x, mean, inverse, [gamma], dy, [w, known], dx.
 struct RowNormalizeGradientSpec {
   RowNormalization at;
   bool known = false;
   [[nodiscard]] std::string text() const { return at.text("row normalize gradient", known); }
   [[nodiscard]] KernelWork work() const { return spec::rows(at.rows, 3 * at.columns + 2); }
+  [[nodiscard]] InPlace in_place() const { return {{at.scale ? 4 : 3}}; }
 };
 
 /// dgamma = sum of dy * (x - mean) * inverse, dbeta = sum of dy, over the rows. Operands: x, mean,

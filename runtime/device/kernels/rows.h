@@ -26,11 +26,12 @@ struct RowExponentialSpec {
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns + 2); }
 };
 
-/// y = e / s. May be in place. Operands: e, s, y.
+/// y = e / s. Operands: e, s, y.
 struct RowDivideSpec {
   std::int64_t rows = 0, columns = 0;
   [[nodiscard]] std::string text() const { return spec::sized("row divide", {rows, columns}); }
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns + 1); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 
 /// s (rows) = sum over columns of x. Operands: x, s.
@@ -58,16 +59,17 @@ struct SoftmaxGradientSpec {
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + (whole ? 0 : 1)); }
 };
 
-/// y = x * min(1 / sqrt(s), limit): rows of length 1, of s = RowDot(x, x). May be in place.
+/// y = x * min(1 / sqrt(s), limit): rows of length 1, of s = RowDot(x, x).
 /// Operands: x, s, y.
 struct UnitRowSpec {
   std::int64_t rows = 0, columns = 0;
   float limit = 0;
   [[nodiscard]] std::string text() const { return spec::sized("unit row", {rows, columns}); }
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns + 1); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 /// dx = (dy - y * r) * min(1 / sqrt(s), limit), with r = RowDot(y, dy), which counts as 0 where the
-/// factor is `limit`. May be in place on dy. Operands: y, dy, s, r, dx.
+/// factor is `limit`. Operands: y, dy, s, r, dx.
 struct UnitRowGradientSpec {
   std::int64_t rows = 0, columns = 0;
   float limit = 0;
@@ -75,6 +77,7 @@ struct UnitRowGradientSpec {
     return spec::sized("unit row gradient", {rows, columns});
   }
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + 2); }
+  [[nodiscard]] InPlace in_place() const { return {{1}}; }
 };
 
 /// y (rows, columns) = x (columns) in each row. Operands: x, y.
@@ -84,12 +87,13 @@ struct RepeatRowsSpec {
   [[nodiscard]] KernelWork work() const { return spec::rows(rows + 1, columns); }
 };
 
-/// y = softmax(x): RowMaximumSpec, RowExponentialSpec and RowDivideSpec in one. May be in place.
+/// y = softmax(x): RowMaximumSpec, RowExponentialSpec and RowDivideSpec in one.
 /// Operands: x, y.
 struct SoftmaxSpec {
   std::int64_t rows = 0, columns = 0;
   [[nodiscard]] std::string text() const { return spec::sized("softmax", {rows, columns}); }
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 
 }  // namespace meshwork

@@ -1,5 +1,7 @@
 #include "runtime/device/program.h"
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/pairs.h"
+#include "runtime/device/kernels/rows.h"
 
 #include <chrono>
 #include <cstring>
@@ -219,6 +221,64 @@ TEST_CASE("buffers of a chain share the memory of two") {
   const Program program = builder.finish();
   CHECK(program.arena().bytes == 2 * 4096);
   CHECK(program.arena().bytes_if_unshared == 10 * 4096);
+}
+
+TEST_CASE("a result takes the place of an input that its kernel reads last") {
+  const auto device = make_device({.kind = "cpu"});
+  constexpr std::int64_t count = 1024, bytes = 4 * count;
+  ProgramBuilder builder(*device);
+  const Buffer x = builder.scratch(bytes, "x"), y = builder.scratch(bytes, "y"),
+               z = builder.scratch(bytes, "z");
+  const auto arena_bytes = [&] { return builder.plan_arena().bytes; };
+  const AffineSpec twice{count, 2, 1};
+
+  SECTION("however many follow each other") {
+    builder.preset(x);
+    builder.keep(z);
+    builder.emit(twice, {x, y}, "y");
+    builder.emit(ActivationSpec{Activation::relu, count}, {y, z}, "z");
+    Program program = builder.finish();
+    CHECK(program.arena().bytes == bytes);
+    CHECK(program.arena().bytes_if_unshared == 3 * bytes);
+    auto* values = static_cast<float*>(program.address(x));
+    for (std::int64_t i = 0; i < count; ++i) values[i] = static_cast<float>(i - 512);
+    program.run();
+    values = static_cast<float*>(program.address(z));
+    CHECK(values[0] == 0);
+    CHECK(values[count - 1] == 2 * 511 + 1);
+  }
+  SECTION("and of two the one that dies") {
+    builder.emit(twice, {x, x}, "x");
+    builder.emit(twice, {y, y}, "y");
+    builder.emit(PairSpec{PairFunction::difference, count}, {x, y, z}, "z");
+    builder.emit(PairSpec{PairFunction::product, count}, {x, z, z}, "z");
+    CHECK(arena_bytes() == 2 * bytes);
+  }
+  SECTION("but not of one that is read afterwards") {
+    builder.emit(twice, {x, y}, "y");
+    builder.emit(PairSpec{PairFunction::difference, count}, {y, x, z}, "z");
+    builder.emit(PairSpec{PairFunction::product, count}, {x, z, z}, "z");
+    CHECK(arena_bytes() == 2 * bytes);
+  }
+  SECTION("but not of one that is kept") {
+    builder.keep(x);
+    builder.emit(twice, {x, y}, "y");
+    CHECK(arena_bytes() == 2 * bytes);
+  }
+  SECTION("but not of one that is a part of a buffer") {
+    const Buffer wide = builder.scratch(2 * bytes, "wide");
+    builder.emit(twice, {Operand(wide).after(count), y}, "y");
+    CHECK(arena_bytes() == 3 * bytes);
+  }
+  SECTION("but not where it was written before") {
+    builder.emit(twice, {y, y}, "y");
+    builder.emit(twice, {x, y}, "y");
+    CHECK(arena_bytes() == 2 * bytes);
+  }
+  SECTION("but not where the kernel reads other elements of it") {
+    builder.emit(SoftmaxGradientSpec{1, count, true}, {x, y, z}, "z");
+    CHECK(arena_bytes() == 3 * bytes);
+  }
 }
 
 TEST_CASE("a buffer that nothing uses takes no memory, and one that is kept does") {

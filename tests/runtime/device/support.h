@@ -5,7 +5,8 @@
 // may; one that is not given values is dirty: all bits set, which is NaN as a float. It lies in the
 // host's memory. While a kernel runs, the arrays that its operands point into lie in the device's,
 // guards and all, at the same distance from a cache line; operands in one array stay in one. A
-// kernel runs with a workspace that is dirty and guarded too.
+// kernel runs with a workspace that is dirty and guarded too. One that may write in the place of an
+// input runs again and does so: it has to write the same bits.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <random>
 #include <span>
@@ -111,6 +113,14 @@ class OnDevice {
       device_.copy_out(host, copy.memory.bytes_at(copy.shift), copy.memory.bytes() - copy.shift);
     }
   }
+  /// What lies on the device in place of the array at `host`, guards and all.
+  [[nodiscard]] std::vector<std::byte> now_at(std::byte* host) {
+    const Copy& copy = copies_.at(host);
+    std::vector<std::byte> bytes(static_cast<std::size_t>(copy.memory.bytes() - copy.shift));
+    device_.copy_out(bytes.data(), copy.memory.bytes_at(copy.shift),
+                     copy.memory.bytes() - copy.shift);
+    return bytes;
+  }
 
  private:
   struct Copy {
@@ -121,26 +131,22 @@ class OnDevice {
   std::map<std::byte*, Copy> copies_;
 };
 
-/// Compiles `spec` for the device under test, on the CPU with `threads`, and runs it once.
-inline void run_kernel(const KernelSpec& spec, std::vector<void*> operands, int threads = 1) {
+/// Runs `kernel`, of `spec`, on operands that lie on the device.
+inline void run_there(const KernelSpec& spec, Kernel& kernel, std::vector<void*> operands) {
   Device& device = kernel_device();
-  const std::unique_ptr<Kernel> kernel = compile_for_test(spec, threads);
-  OnDevice arrays(device);
-  for (void*& operand : operands) operand = arrays.place(operand);
   // Workspaces come from an arena, aligned to 64 bytes.
   constexpr std::int64_t guard = 64;
   std::vector<std::uint8_t> workspace(
-      static_cast<std::size_t>(kernel->workspace_bytes() + 2 * guard), 0xff);
+      static_cast<std::size_t>(kernel.workspace_bytes() + 2 * guard), 0xff);
   const auto workspace_bytes = static_cast<std::int64_t>(workspace.size());
   const Memory scratch = device.allocate(workspace_bytes);
-  if (kernel->workspace_bytes() > 0) {
+  if (kernel.workspace_bytes() > 0) {
     device.copy_in(scratch.data(), workspace.data(), workspace_bytes);
     operands.push_back(scratch.bytes_at(guard));
   }
-  kernel->run(operands.data());
+  kernel.run(operands.data());
   device.synchronize();
-  arrays.bring_back();
-  if (kernel->workspace_bytes() == 0) return;
+  if (kernel.workspace_bytes() == 0) return;
   device.copy_out(workspace.data(), scratch.data(), workspace_bytes);
   const auto untouched = [](auto first, auto last) {
     return std::all_of(first, last, [](std::uint8_t byte) { return byte == 0xff; });
@@ -148,6 +154,55 @@ inline void run_kernel(const KernelSpec& spec, std::vector<void*> operands, int 
   INFO(spec.text());
   CHECK(untouched(workspace.begin(), workspace.begin() + guard));
   CHECK(untouched(workspace.end() - guard, workspace.end()));
+}
+
+/// The array into which `operand` points.
+[[nodiscard]] inline std::byte* array_at(void* operand) {
+  return std::prev(array_storage().upper_bound(static_cast<std::byte*>(operand)))->first;
+}
+
+/// Whether `result` can lie on `input`: each is named once, and their arrays are alike.
+[[nodiscard]] inline bool can_lie_on(void* input, void* result,
+                                     const std::vector<void*>& operands) {
+  const auto place_in_array = [](void* operand) {
+    return static_cast<std::byte*>(operand) - array_at(operand);
+  };
+  return std::ranges::count(operands, input) == 1 && std::ranges::count(operands, result) == 1 &&
+         array_storage().at(array_at(input)) == array_storage().at(array_at(result)) &&
+         place_in_array(input) == place_in_array(result);
+}
+
+/// Compiles `spec` for the device under test, on the CPU with `threads`, and runs it once, and once more in
+/// the place of each input that allows it.
+inline void run_kernel(const KernelSpec& spec, const std::vector<void*>& operands,
+                       int threads = 1) {
+  const std::unique_ptr<Kernel> kernel = compile_for_test(spec, threads);
+  const auto placed_in = [&](OnDevice& arrays) {
+    std::vector<void*> places;
+    for (void* operand : operands) places.push_back(arrays.place(operand));
+    return places;
+  };
+  InPlace in_place = spec.in_place();
+  if (in_place.output < 0) in_place.output = static_cast<int>(operands.size()) - 1;
+  void* const result = operands[static_cast<std::size_t>(in_place.output)];
+  std::vector<std::vector<std::byte>> written;
+  for (const int index : in_place.inputs) {
+    void* const input = operands[static_cast<std::size_t>(index)];
+    if (!can_lie_on(input, result, operands)) continue;
+    OnDevice arrays(kernel_device());
+    std::vector<void*> places = placed_in(arrays);
+    places[static_cast<std::size_t>(in_place.output)] = places[static_cast<std::size_t>(index)];
+    run_there(spec, *kernel, places);
+    written.push_back(arrays.now_at(array_at(input)));
+  }
+  OnDevice arrays(kernel_device());
+  run_there(spec, *kernel, placed_in(arrays));
+  arrays.bring_back();
+  const std::byte* const bytes = array_at(result);
+  for (const std::vector<std::byte>& instead : written) {
+    INFO(spec.text() << " in the place of an input");
+    CHECK(std::memcmp(instead.data(), bytes, instead.size()) == 0);
+  }
 }
 
 /// The same with arrays, whose guards are checked afterwards.
