@@ -39,6 +39,7 @@ NOT_RUN = {
     "meshwork reference Swish": "needs an extension that is built: tests/launch/install.cmake",
     "mpirun -n 2 meshwork train mine": "the same",
     "mpirun -n 3 meshwork train mine": "the same",
+    "mpirun -n 4 meshwork train sampler": "the same",
     "mpirun -n 4 meshwork test-layer": "the same",
     "srun": "needs a Slurm cluster",
     "spack": "needs Spack: tests/launch/recipes.py reads the recipe",

@@ -61,14 +61,30 @@ file(WRITE ${FOLDER}/source/CMakeLists.txt
   "cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES C CXX)
 find_package(meshwork 0.1 REQUIRED)
+link_libraries(meshwork::meshwork)
 add_executable(readme readme.cpp)
-target_link_libraries(readme PRIVATE meshwork::meshwork)
+add_executable(heat_surrogate ${documents}/launch/examples/heat_surrogate.cpp)
+add_executable(parameter_server ${documents}/launch/examples/parameter_server.cpp)
 ")
 run(${CMAKE_COMMAND} -S ${FOLDER}/source -B ${FOLDER}/readme -DCMAKE_PREFIX_PATH=${prefix}
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_FLAGS=${link_flags})
-run(${CMAKE_COMMAND} --build ${FOLDER}/readme)
+run(${CMAKE_COMMAND} --build ${FOLDER}/readme -j2)
 run(${FOLDER}/readme/readme)
 expect("Epoch 3/3")
+
+# Examples that are programs: calls between ranks, and training in a simulation. On a part of the ranks
+# that one gives the bits that it gives on as many of its own.
+foreach(ranks 1 2 4)
+  run(${MPIEXEC} -n ${ranks} --oversubscribe ${FOLDER}/readme/parameter_server)
+  expect("^[0-9]+00 gradients, up to [0-9]+ updates old; the weights are right within 0\\.0[0-9]+$")
+  run(${MPIEXEC} -n ${ranks} --oversubscribe ${FOLDER}/readme/heat_surrogate)
+  expect("^loss 0.00[0-9]+; the surrogate is [0-9.]+ % off$")
+  set(heat_on_${ranks} "${output}")
+endforeach()
+run(${MPIEXEC} -n 4 --oversubscribe ${FOLDER}/readme/heat_surrogate 2)
+if(NOT output STREQUAL heat_on_2)
+  message(FATAL_ERROR "heat_surrogate on 2 ranks: ${heat_on_2}\non 2 of 4: ${output}")
+endif()
 
 # The extension of launch/examples, as its README says, on a processor and on meshes.
 file(COPY ${documents}/launch/examples/extension DESTINATION ${FOLDER})
