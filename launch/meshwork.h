@@ -13,6 +13,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/error.h"
+#include "layers/initializers/listed.h"
 #include "layers/pages.h"
 #include "runtime/checkpoint/options.h"
 #include "runtime/checkpoint/reader.h"

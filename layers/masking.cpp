@@ -14,7 +14,7 @@ void describe(MaskingOptions& options, Visitor& option) {
       "its input; a place whose features all equal mask_value does not count for attention, means "
       "over places, losses and metrics");
   describe_name(options, option);
-  option("mask_value", options.mask_value, finite, "the value");
+  option("mask_value", options.mask_value, any_finite, "the value");
 }
 
 SharedLayer Masking(MaskingOptions options) {

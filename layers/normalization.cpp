@@ -13,8 +13,8 @@
 namespace meshwork {
 
 void from_config(const ConfigNode& node, ChannelValues& of_channels) {
-  of_channels = node.is_sequence() ? ChannelValues(node.as<std::vector<double>>(finite))
-                                   : ChannelValues(node.as<double>(finite));
+  of_channels = node.is_sequence() ? ChannelValues(node.as<std::vector<double>>(any_finite))
+                                   : ChannelValues(node.as<double>(any_finite));
 }
 
 std::string to_text(const ChannelValues& of_channels) {
@@ -28,7 +28,7 @@ void describe(NormalizationOptions& options, Visitor& option) {
   option.about("each channel normalized by mean and variance of the training data");
   describe_name(options, option);
   option("axis", options.axis, "dimension of the channels; only the last, -1");
-  option("mean", options.mean, finite, "mean of the channels; none: that of the training data");
+  option("mean", options.mean, any_finite, "mean of the channels; none: that of the training data");
   option("variance", options.variance, finite_positive,
          "variance of the channels; none: that of the training data");
   option("invert", options.invert, "bring normalized numbers back to mean and variance");

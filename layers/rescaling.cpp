@@ -12,8 +12,8 @@ template <class Visitor>
 void describe(RescalingOptions& options, Visitor& option) {
   option.about("inputs x scale + offset");
   describe_name(options, option);
-  option.required("scale", options.scale, finite, "factor");
-  option("offset", options.offset, finite, "added to the product");
+  option.required("scale", options.scale, any_finite, "factor");
+  option("offset", options.offset, any_finite, "added to the product");
 }
 
 SharedLayer Rescaling(RescalingOptions options) {

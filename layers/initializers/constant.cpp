@@ -8,7 +8,7 @@ namespace meshwork {
 template <class Visitor>
 void describe(ConstantOptions& options, Visitor& option) {
   option.about("one value everywhere");
-  option("value", options.value, finite, "the value");
+  option("value", options.value, any_finite, "the value");
 }
 
 Initializer Constant(const ConstantOptions& options) {

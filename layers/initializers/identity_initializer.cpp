@@ -9,7 +9,7 @@ namespace meshwork {
 template <class Visitor>
 void describe(IdentityInitializerOptions& options, Visitor& option) {
   option.about("gain on the diagonal of a matrix, else 0");
-  option("gain", options.gain, finite, "factor of the matrix");
+  option("gain", options.gain, any_finite, "factor of the matrix");
 }
 
 Initializer IdentityInitializer(const IdentityInitializerOptions& options) {

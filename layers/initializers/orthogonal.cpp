@@ -60,7 +60,7 @@ ElementValue orthogonal_values(double gain, const InitializedVariable& variable)
 template <class Visitor>
 void describe(OrthogonalOptions& options, Visitor& option) {
   option.about("a random matrix whose columns, or rows, are orthogonal");
-  option("gain", options.gain, finite, "factor of the matrix");
+  option("gain", options.gain, any_finite, "factor of the matrix");
 }
 
 Initializer Orthogonal(const OrthogonalOptions& options) {

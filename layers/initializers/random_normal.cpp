@@ -8,7 +8,7 @@ namespace meshwork {
 template <class Visitor>
 void describe(RandomNormalOptions& options, Visitor& option) {
   option.about("a normal distribution");
-  option("mean", options.mean, finite, "mean");
+  option("mean", options.mean, any_finite, "mean");
   option("stddev", options.stddev, finite_not_negative,
          "standard deviation, before values are cut off");
 }

@@ -8,8 +8,8 @@ namespace meshwork {
 template <class Visitor>
 void describe(RandomUniformOptions& options, Visitor& option) {
   option.about("a uniform distribution");
-  option("minval", options.minval, finite, "lower end");
-  option("maxval", options.maxval, finite, "upper end");
+  option("minval", options.minval, any_finite, "lower end");
+  option("maxval", options.maxval, any_finite, "upper end");
 }
 
 Initializer RandomUniform(const RandomUniformOptions& options) {

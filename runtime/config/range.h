@@ -38,7 +38,7 @@ struct ValueRange {
 /// Greater than zero.
 inline constexpr ValueRange positive{.low = 0, .low_included = false};
 /// Any number but infinity and not-a-number.
-inline constexpr ValueRange finite{.low_included = false, .high_included = false};
+inline constexpr ValueRange any_finite{.low_included = false, .high_included = false};
 
 [[nodiscard]] constexpr ValueRange at_least(double low) {
   return {.low = low};

@@ -60,11 +60,11 @@ void describe(SyntheticField& field, Visitor& option) {
   }
   if (field.kind == SyntheticKind::uniform) {
     option.about("a uniform distribution");
-    option("low", field.low, finite, "lower end");
-    option("high", field.high, finite, "upper end, excluded");
+    option("low", field.low, any_finite, "lower end");
+    option("high", field.high, any_finite, "upper end, excluded");
   } else if (field.kind == SyntheticKind::normal) {
     option.about("a normal distribution");
-    option("mean", field.mean, finite, "mean");
+    option("mean", field.mean, any_finite, "mean");
     option("stddev", field.stddev, at_least(0), "standard deviation");
   } else if (makes_classes(field.kind)) {
     option.about(field.kind == SyntheticKind::classes

@@ -7,6 +7,7 @@
 namespace meshwork {
 
 void check_constraint(const Constraint& constraint, const Shape& shape) {
+  if (constraint.check) constraint.check(shape);
   if (!constraint.norms) return;
   if (!constraint.norms->factors) {
     fail("the constraint \"{}\" has norms without factors", constraint.name);

@@ -46,6 +46,8 @@ struct Constraint {
   /// The kernel that writes what becomes of `count` elements. May be in place. Operands: values, values.
   std::function<KernelSpec(std::int64_t count)> elements = {};
   std::optional<NormRule> norms = {};
+  /// Throws `Error` for a shape of whole variables that it is not for; null: it is for all.
+  std::function<void(const Shape& shape)> check = {};
 
   [[nodiscard]] bool active() const { return elements || norms; }
   bool operator==(const Constraint& other) const {

@@ -63,7 +63,9 @@ void check_initializer(const Initializer& initializer, const Shape& shape) {
   if (initializer.check) initializer.check(shape);
 }
 
-void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
+namespace {
+
+void fill_block(const Initializer& initializer, const Shape& shape, const Block& block,
                 std::uint64_t key, std::span<float> values) {
   check_initializer(initializer, shape);
   const Shape local = shape_of(block);
@@ -80,13 +82,14 @@ void initialize(const Initializer& initializer, const Shape& shape, const Block&
   if (!value_of) fail("the initializer \"{}\" gives no values", initializer.name);
   const std::int64_t columns = shape.empty() ? 1 : local.back();
   std::vector<std::int64_t> at(shape.size(), 0);  // place in the block; the last stays 0
-  std::int64_t first_of_all = 0;
+  std::int64_t first_of_all = 0, first_of_row = 0;
   for (std::size_t value = 0; value < values.size(); value += static_cast<std::size_t>(columns)) {
     std::int64_t first = 0;  // global index of the row's first element
     for (std::size_t d = 0; d < shape.size(); ++d) {
       first = first * shape[d] + block[d].begin + at[d];
     }
     if (value == 0) first_of_all = first;
+    first_of_row = first;
     for (std::int64_t column = 0; column < columns; ++column) {
       float& found = values[value + static_cast<std::size_t>(column)];
       found = static_cast<float>(value_of(first + column));
@@ -103,11 +106,30 @@ void initialize(const Initializer& initializer, const Shape& shape, const Block&
     }
   }
   // One that counts its calls gives ranks values of their own.
-  if (const auto again = static_cast<float>(value_of(first_of_all)); again != values.front()) {
-    fail(
-        "the initializer \"{}\" gives element {} the value {}, and {} when asked again; a value "
-        "follows from the variable and the index alone",
-        initializer.name, first_of_all, values.front(), again);
+  const auto ask_again = [&](std::int64_t index, float value) {
+    if (const auto again = static_cast<float>(value_of(index)); again != value) {
+      fail(
+          "the initializer \"{}\" gives element {} the value {}, and {} when asked again; a value "
+          "follows from the variable and the index alone",
+          initializer.name, index, value, again);
+    }
+  };
+  ask_again(first_of_all, values.front());
+  ask_again(first_of_row + columns - 1, values.back());
+}
+
+}  // namespace
+
+void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
+                std::uint64_t key, std::span<float> values) {
+  try {
+    fill_block(initializer, shape, block, key, values);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail("the initializer \"{}\": {}", initializer.name, message_of(error));
+  } catch (...) {
+    fail("the initializer \"{}\" throws something that says nothing", initializer.name);
   }
 }
 

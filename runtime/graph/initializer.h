@@ -81,7 +81,8 @@ class RandomNumbers {
 void check_initializer(const Initializer& initializer, const Shape& shape);
 
 /// Writes the values of `block` of a variable of global `shape` into `values` (row-major). Throws `Error` as
-/// check_initializer, and for values that are no finite float32 numbers, or not the same when asked for again.
+/// check_initializer, and for values that are no finite float32 numbers. The first and the last are asked for again: throws
+/// if they differ.
 void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
                 std::uint64_t key, std::span<float> values);
 

@@ -297,8 +297,8 @@ TensorId LayerBuilder::variable(const std::string& name, VariableOptions options
     check_initializer(options.initializer, options.shape);
     check_regularizer(options.regularizer, options.shape);
     check_constraint(options.constraint, options.shape);
-  } catch (const Error& error) {
-    fail("its variable \"{}\": {}", name, error.what());
+  } catch (...) {
+    rethrow_from(fmt::format("its variable \"{}\"", name));
   }
   options.trainable = options.trainable && trainable();
   GraphTensor tensor;

@@ -3,7 +3,7 @@
 //     template <class Visitor>
 //     void describe(ScaleOptions& options, Visitor& option) {
 //       describe_name(options, option);
-//       option.required("factor", options.factor, finite, "what inputs are multiplied by");
+//       option.required("factor", options.factor, any_finite, "what inputs are multiplied by");
 //     }
 //
 //     void add_scale(Catalog& catalog) { catalog.add<SharedLayer, ScaleOptions>("Scale", {}, Scale); }

@@ -13,21 +13,24 @@
 
 namespace meshwork {
 
-Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
-                       std::vector<Slot> slots, const ParameterMemory& memory)
+Parameters::Parameters(Device& device, ParameterForm form, std::vector<Slot> slots,
+                       const ParameterMemory& memory)
     : device_(&device), form_(std::move(form)), slots_(std::move(slots)) {
   const std::int64_t gradient_bytes = (form_.trainable_count + form_.whole_count) * float32_bytes;
   gradients_ =
       memory.gradients ? memory.gradients(gradient_bytes) : device.allocate(gradient_bytes);
   fixed_ = device.allocate(form_.fixed_count * float32_bytes);
   allocate_groups(memory);
+}
+
+void Parameters::initialize(const Plan& plan, std::uint64_t seed) {
   std::vector<float> host;
   for (const ParameterSpan& span : form_.spans) {
     const Variable& variable = plan.graph->variables[span.variable];
     host.assign(static_cast<std::size_t>(span.count), 0.0f);
     try {
-      initialize(variable.options.initializer, variable.options.shape, span.block,
-                 random_key(seed, variable.path), host);
+      meshwork::initialize(variable.options.initializer, variable.options.shape, span.block,
+                           random_key(seed, variable.path), host);
     } catch (const Error& error) {
       fail("{}: {}", variable.path, error.what());
     }

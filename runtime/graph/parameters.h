@@ -28,10 +28,13 @@ struct ParameterMemory {
 /// The memory itself.
 class Parameters {
  public:
-  /// Allocates and gives every variable its initial value, keyed by `seed` and path, and every slot
-  /// its own. `slots` are the optimizer's.
-  Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
-             std::vector<Slot> slots, const ParameterMemory& memory = {});
+  /// Allocates. `slots` are the optimizer's.
+  Parameters(Device& device, ParameterForm form, std::vector<Slot> slots,
+             const ParameterMemory& memory = {});
+
+  /// Gives every variable its initial value, keyed by `seed` and path, and every slot its own. Throws
+  /// `Error` that names the variable and its initializer if that fails.
+  void initialize(const Plan& plan, std::uint64_t seed);
 
   [[nodiscard]] const ParameterForm& form() const { return form_; }
   [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }

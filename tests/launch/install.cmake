@@ -130,8 +130,8 @@ run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
 expect("stage holds 2 stages, WindowedGPipe of 2 with 4 micro-batches")
 expect("Epoch 3/3\n20/20 [^\n]*loss: 0.0816")
 
-# Its initializer, whose values are those of one rank on every mesh.
-set(sparse "model={input: [2], layers: [Dense: {name: hidden, units: 10, kernel_initializer: {SparseNormal: {kept: 0.5}}}, Dense: {name: out, units: 16}]}")
+# Its initializer, regularizer and constraint, whose numbers are those of one rank on every mesh.
+set(sparse "model={input: [2], layers: [Dense: {name: hidden, units: 10, kernel_initializer: {SparseNormal: {kept: 0.5}}, kernel_regularizer: {FourthPowers: {factor: 0.1}}, kernel_constraint: {Bounded: {limit: 0.5}}}, Dense: {name: out, units: 16}]}")
 foreach(ranks 1 2 3)
   run(${CMAKE_COMMAND} -E chdir ${FOLDER}/extension
       ${MPIEXEC} -n ${ranks} --oversubscribe ${prefix}/bin/meshwork train mine.yaml --mesh data=1,model=${ranks}

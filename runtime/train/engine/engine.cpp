@@ -9,6 +9,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hosted.h"
+#include "runtime/config/options.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/mesh/sharded_tensor.h"
 #include "runtime/train/engine/agreement.h"
@@ -77,6 +78,11 @@ Memory memory_of_sharers(const DeviceMesh& mesh, Transport& transport,
   internal_error(fmt::format("{} bytes for several ranks, which this one does not see", bytes));
 }
 
+std::string named(const std::string& name, const Settings& settings) {
+  if (name.empty()) return "none";
+  return settings.empty() ? name : fmt::format("{} of {}", name, words_of(settings));
+}
+
 // The form of the parameters, which decides what memory the ranks make together: they agree about
 // it first, so that a job whose ranks differ is told how instead of hanging.
 ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& device,
@@ -86,9 +92,13 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
       fmt::format("device {}, collectives by {}", device.traits().kind, transport.name())};
   for (const ParameterSpan& span : parameter_form(plan, mesh.rank()).spans) {
     const Variable& variable = plan.graph->variables[span.variable];
-    entries.push_back(fmt::format("{} of shape {}, layout {}", variable.path,
-                                  to_string(variable.options.shape),
-                                  to_string(span.layout, mesh.shape())));
+    const VariableOptions& of = variable.options;
+    entries.push_back(
+        fmt::format("{} of shape {}, layout {}, initializer {}, regularizer {}, constraint {}",
+                    variable.path, to_string(of.shape), to_string(span.layout, mesh.shape()),
+                    named(of.initializer.name, of.initializer.settings),
+                    named(of.regularizer.name, of.regularizer.settings),
+                    named(of.constraint.name, of.constraint.settings)));
   }
   std::vector<std::string> kept;
   for (const Slot& slot : slots) kept.push_back(slot.name);
@@ -330,12 +340,12 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       chooser_(chooser),
       update_(std::move(update)),
       parameters_(
-          device, plan_,
+          device,
           agreed_form(mesh, transport, device, plan_,
                       may_share(transport, device) && !update_.takes_norms() &&
                           !plan_.graph->needs_whole_blocks(),
                       precision, update_.slots),
-          seed, update_.slots,
+          update_.slots,
           {.gradients =
                [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },
            .shared =
@@ -345,7 +355,8 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       pool_(device),
       scalars_(device.allocate(sizeof(StepScalars))) {
   transport.prepare(mesh.all());  // over which variables are gathered
-  meet();                         // initial values are there before anybody writes others
+  together(mesh.all(), [&] { parameters_.initialize(plan_, seed); });
+  meet();  // initial values are there before anybody writes others
 }
 
 Step& Engine::step(const StepKey& key, const StopRequest* stop_request) {

@@ -26,9 +26,9 @@ void describe(MuonOptions& options, Visitor& option) {
          "regular expressions; variables in whose path one is found are updated by Adam");
   option("exclude_embeddings", options.exclude_embeddings,
          "variables with embedding in their path are updated by Adam");
-  option("muon_a", options.muon_a, finite, "factor of x in the iteration");
-  option("muon_b", options.muon_b, finite, "factor of x x^T x in the iteration");
-  option("muon_c", options.muon_c, finite, "factor of (x x^T)^2 x in the iteration");
+  option("muon_a", options.muon_a, any_finite, "factor of x in the iteration");
+  option("muon_b", options.muon_b, any_finite, "factor of x x^T x in the iteration");
+  option("muon_c", options.muon_c, any_finite, "factor of (x x^T)^2 x in the iteration");
   option("momentum", options.momentum, between(0, 1), "share of the running sum kept a step");
   option("ns_steps", options.ns_steps, at_least(0).up_to(100), "iterations");
   option("nesterov", options.nesterov, "take the gradient one update ahead");

@@ -116,7 +116,7 @@ void read_object(const ConfigNode& node, int depth) {
       learning_rate = nested->as<float>(positive);
     } else {
       for (const ConfigEntry& entry : nested->single_entry().value.entries()) {
-        learning_rate += entry.value.as<float>(finite);
+        learning_rate += entry.value.as<float>(any_finite);
       }
     }
   }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -279,6 +280,20 @@ TEST_CASE("an initializer of one's own that gives no numbers, or others each tim
   };
   CHECK_THROWS_WITH(values_of(own, {3}),
                     Catch::Contains("gives element 0 the value 0, and 3 when asked again"));
+  own.values = [](const InitializedVariable&) -> ElementValue {
+    return [calls = 0](std::int64_t index) mutable {
+      return static_cast<double>(index == 0 ? 0 : calls++);
+    };
+  };
+  CHECK_THROWS_WITH(values_of(own, {3}),
+                    Catch::Contains("gives element 2 the value 1, and 2 when asked again"));
+  own.values = [](const InitializedVariable&) -> ElementValue {
+    return [](std::int64_t) -> double { throw std::runtime_error("it rains"); };
+  };
+  CHECK_THROWS_WITH(values_of(own, {3}), "the initializer \"ramp\": it rains");
+  own.values = [](const InitializedVariable&) -> ElementValue { throw 7; };
+  CHECK_THROWS_WITH(values_of(own, {3}),
+                    "the initializer \"ramp\" throws something that says nothing");
   own.check = [](const Shape& shape) { fail("not for {}", to_string(shape)); };
   CHECK_THROWS_WITH(values_of(own, {3}), "not for (3)");
 }

@@ -448,13 +448,15 @@ TEST_CASE("the values of joined blocks are a part of the gathered block") {
                                              },
                                          .one_copy = false});
     ranks.push_back(std::make_unique<Parameters>(
-        *device, plan, std::move(form), 3, std::vector<Slot>{{"m"}},
+        *device, std::move(form), std::vector<Slot>{{"m"}},
         ParameterMemory{.shared = [&](const std::vector<Axis>&, std::int64_t bytes) {
           return Memory(memory.data(), bytes, [](void*) {});
         }}));
+    ranks.back()->initialize(plan, 3);
   }
   const Plan whole = plan_of(stack, {{"data", 1}}, {});
-  const Parameters reference(*device, whole, parameter_form(whole, 0), 3, {});
+  Parameters reference(*device, parameter_form(whole, 0), {});
+  reference.initialize(whole, 3);
   int v = 0;
   while (path(plan, v) != "d2/kernel") ++v;
   const int group = ranks[0]->form().spans[static_cast<std::size_t>(v)].group;
@@ -471,7 +473,8 @@ TEST_CASE("the values of joined blocks are a part of the gathered block") {
 TEST_CASE("values are read to two stretches and written back") {
   const Plan plan = plan_of(stack, {{"data", 1}}, {});
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
-  Parameters parameters(*device, plan, parameter_form(plan, 0), 3, {{"first"}, {"second", 0.25f}});
+  Parameters parameters(*device, parameter_form(plan, 0), {{"first"}, {"second", 0.25f}});
+  parameters.initialize(plan, 3);
   CHECK(*parameters.block(2, 0) == 0);
   CHECK(*parameters.block(2, 1) == 0.25f);
   std::vector<float> trainable(static_cast<std::size_t>(parameters.form().trainable_count));

@@ -3,6 +3,7 @@
 // wrong is said.
 #include "runtime/train/model.h"
 #include "layers/initializers/ones.h"
+#include "layers/initializers/random_normal.h"
 #include "layers/initializers/zeros.h"
 #include "layers/regularizers/l1_l2.h"
 #include "runtime/device/kernels/activation.h"
@@ -10,6 +11,7 @@
 #include <array>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 
 #include "layers/activation.h"
 #include "layers/add.h"
@@ -476,6 +478,41 @@ TEST_CASE("ranks that would do different things are told so before the first ste
       model.fit(samples.source(), {.batch_size = 12, .verbose = Verbosity::silent}),
       Catch::Contains(of_variable ? "how variables are kept" : "collectives of a step") &&
           Catch::Contains("rank 0"));
+}
+
+TEST_CASE("ranks whose variables begin, or are penalized, in other ways are told which") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  const bool begins = GENERATE(true, false);
+  DenseOptions options{.name = "d", .units = 3};
+  if (begins && world.rank() == 0) {
+    options.kernel_initializer = RandomNormal({.stddev = 0.5});
+  } else if (begins) {
+    options.kernel_initializer = RandomNormal({.stddev = 0.25});
+  } else if (world.rank() == 0) {
+    options.kernel_regularizer = L2(0.5);
+  }
+  DeviceMesh mesh({{"data", -1}});
+  const auto input = Input({4});
+  Model model(input, Dense(options)(input), DataParallel(mesh));
+  CHECK_THROWS_WITH(model.variable("d/kernel"),
+                    Catch::Contains("how variables are kept") && Catch::Contains("d/kernel") &&
+                        Catch::Contains(begins ? "stddev 0.25" : "regularizer none"));
+}
+
+TEST_CASE("an initializer that fails on one rank fails on all, with its name and the variable's") {
+  const Communicator world = Communicator::world();
+  Initializer moody{.name = "moody"};
+  moody.values = [](const InitializedVariable&) -> ElementValue {
+    if (Communicator::world().rank() == 0) throw std::runtime_error("it rains");
+    return [](std::int64_t) { return 1.0; };
+  };
+  DeviceMesh mesh({{"data", -1}});
+  const auto input = Input({4});
+  Model model(input, Dense({.name = "d", .units = 3, .kernel_initializer = moody})(input),
+              DataParallel(mesh));
+  CHECK_THROWS_WITH(model.variable("d/kernel"),
+                    Catch::Contains("d/kernel: the initializer \"moody\": it rains"));
 }
 
 }  // namespace meshwork::model_test
