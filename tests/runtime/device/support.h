@@ -121,7 +121,8 @@ class OnDevice {
   std::map<std::byte*, Copy> copies_;
 };
 
-/// Compiles `spec` for the device under test, on the CPU with `threads`, and runs it once.
+/// Compiles `spec` for the device under test, on the CPU with `threads`, and runs it once. On the
+/// CPU, runs allocate nothing.
 inline void run_kernel(const KernelSpec& spec, std::vector<void*> operands, int threads = 1) {
   Device& device = kernel_device();
   const std::unique_ptr<Kernel> kernel = compile_for_test(spec, threads);
@@ -137,15 +138,23 @@ inline void run_kernel(const KernelSpec& spec, std::vector<void*> operands, int 
     device.copy_in(scratch.data(), workspace.data(), workspace_bytes);
     operands.push_back(scratch.bytes_at(guard));
   }
-  kernel->run(operands.data());
-  device.synchronize();
+  const auto allocations_of_run = [&] {
+    const long before = allocation_count();
+    kernel->run(operands.data());
+    const long allocated = allocation_count() - before;
+    device.synchronize();
+    return allocated;
+  };
+  const bool allocates = allocations_of_run() > 0;
   arrays.bring_back();
+  INFO(spec.text());
+  // Once is for all runs.
+  if (allocates && device.traits().kind == "cpu") CHECK(allocations_of_run() == 0);
   if (kernel->workspace_bytes() == 0) return;
   device.copy_out(workspace.data(), scratch.data(), workspace_bytes);
   const auto untouched = [](auto first, auto last) {
     return std::all_of(first, last, [](std::uint8_t byte) { return byte == 0xff; });
   };
-  INFO(spec.text());
   CHECK(untouched(workspace.begin(), workspace.begin() + guard));
   CHECK(untouched(workspace.end() - guard, workspace.end()));
 }
