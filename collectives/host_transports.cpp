@@ -3,6 +3,9 @@
 #include <fmt/ranges.h>
 #include <mpi.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hierarchical_transport.h"
@@ -35,18 +38,46 @@ std::unique_ptr<Transport> best_transport(const Communicator& ranks) {
   return made;
 }
 
+std::unique_ptr<Transport> make_mpi(const Communicator& ranks) {
+  return make_mpi_transport({.nodes = std::make_shared<const Nodes>(ranks)});
+}
+
+std::unique_ptr<Transport> make_shared_if_one_node(const Communicator& ranks) {
+  // Before anything is made with it: here it is known whose wish it was.
+  require_one_node(ranks, Nodes(ranks));
+  return make_shared_transport(ranks);
+}
+
+constexpr NamedTransport transports[] = {
+    {"auto", "Auto", "the fastest that all ranks can use", best_transport},
+    {"cuda_aware_mpi", "CudaAwareMPI", "memory of GPUs, by an MPI that takes its addresses",
+     nullptr},
+    {"hierarchical", "Hierarchical", "shared memory inside nodes, MPI between them",
+     [](const Communicator& ranks) -> std::unique_ptr<Transport> {
+       return make_hierarchical_transport(ranks);
+     }},
+    {"mpi", "MPI", "MPI everywhere", make_mpi},
+    {"nccl", "NCCL", "memory of GPUs, one GPU a rank", nullptr},
+    {"shared", "Shared", "memory that the ranks of one node share", make_shared_if_one_node}};
+
 }  // namespace
 
+std::span<const NamedTransport> named_transports() {
+  return transports;
+}
+
 std::unique_ptr<Transport> make_host_transport(std::string_view name, const Communicator& ranks) {
-  if (name == "auto") return best_transport(ranks);
-  if (name == "hierarchical") return make_hierarchical_transport(ranks);
-  if (name == "mpi") return make_mpi_transport({.nodes = std::make_shared<const Nodes>(ranks)});
-  if (name == "shared") {
-    // Before anything is made with it: here it is known whose wish it was.
-    require_one_node(ranks, Nodes(ranks));
-    return make_shared_transport(ranks);
+  const auto* const found = std::ranges::find(transports, name, &NamedTransport::name);
+  if (found == std::end(transports)) {
+    fail("there is no transport \"{}\"; there are: {}", name, fmt::join(transport_names(), ", "));
   }
-  fail("there is no transport \"{}\"; there are: {}", name, fmt::join(transport_names(), ", "));
+  if (found->make == nullptr) {
+    fail(
+        "the transport \"{}\" is for the memory of GPUs, and this run computes on the CPU; "
+        "\"auto\" takes the best for that",
+        name);
+  }
+  return found->make(ranks);
 }
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <span>
@@ -34,19 +35,15 @@ int tag_of(int channel) {
 }
 
 MPI_Datatype native_type(ElementType type) {
-  switch (type) {
-    case ElementType::uint8:
-      return MPI_UINT8_T;
-    case ElementType::int32:
-      return MPI_INT32_T;
-    case ElementType::int64:
-      return MPI_INT64_T;
-    case ElementType::float32:
-      return MPI_FLOAT;
-    case ElementType::float64:
-      return MPI_DOUBLE;
-  }
-  internal_error("an element type that MPI was not told of");
+  const std::pair<MPI_Datatype, MPI_Datatype> integers[] = {{MPI_UINT8_T, MPI_INT8_T},
+                                                            {MPI_UINT16_T, MPI_INT16_T},
+                                                            {MPI_UINT32_T, MPI_INT32_T},
+                                                            {MPI_UINT64_T, MPI_INT64_T}};
+  return with_type(type, [&](auto number) {
+    if (!is_integer(type)) return sizeof number == 4 ? MPI_FLOAT : MPI_DOUBLE;
+    const auto& [without_sign, with_sign] = integers[std::countr_zero(sizeof number)];
+    return std::is_signed_v<decltype(number)> ? with_sign : without_sign;
+  });
 }
 
 // MPI's own maximum and minimum of floating-point numbers lose a NaN or not as it stands left or

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "collectives/device_transports.h"
-#include "collectives/error.h"
 #include "collectives/host_transports.h"
 
 namespace meshwork {
@@ -60,8 +59,11 @@ TransportMemory Transport::allocate(const Communicator& communicator, std::int64
 }
 
 const std::vector<std::string>& transport_names() {
-  static const std::vector<std::string> names{"auto", "cuda_aware_mpi", "hierarchical",
-                                              "mpi",  "nccl",           "shared"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> found;
+    for (const NamedTransport& transport : named_transports()) found.emplace_back(transport.name);
+    return found;
+  }();
   return names;
 }
 
@@ -69,12 +71,6 @@ std::unique_ptr<Transport> make_transport(std::string_view name, const Communica
                                           DeviceQueues* device, const DeviceMemory& device_memory) {
   if (device != nullptr) {
     return make_device_transport(name, ranks, *device, device_memory, device_backends(*device));
-  }
-  if (name == "nccl" || name == "cuda_aware_mpi") {
-    fail(
-        "the transport \"{}\" is for the memory of GPUs, and this run computes on the CPU; "
-        "\"auto\" takes the best for that",
-        name);
   }
   return make_host_transport(name, ranks);
 }

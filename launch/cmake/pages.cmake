@@ -5,6 +5,7 @@
 #
 # A page is a source file with a function `void add_NAME(ARGUMENT) {`, in the namespace of FUNCTION:
 # runtime/config/catalog.h and runtime/device/kernel_set.h say what it does.
+include(${CMAKE_CURRENT_LIST_DIR}/write.cmake)
 math(EXPR last "${CMAKE_ARGC} - 1")
 set(names)
 set(includes "// Made of the pages' headers: launch/cmake/pages.cmake.\n#pragma once\n\n")
@@ -39,16 +40,6 @@ foreach(name ${names})
   string(APPEND text "  ${name}(${value});\n")
 endforeach()
 string(APPEND text "}\n\n}  // namespace ${scope}\n")
-# A file that would not change is left alone, and what is made of it with it.
-function(write file text)
-  set(before "")
-  if(EXISTS "${file}")
-    file(READ "${file}" before)
-  endif()
-  if(NOT text STREQUAL before)
-    file(WRITE "${file}" "${text}")
-  endif()
-endfunction()
 write("${OUTPUT}" "${text}")
 if(INCLUDES)
   write("${INCLUDES}" "${includes}")

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/with_type.h"
 #include "runtime/data/mixing.h"
 #include "runtime/data/source.h"
 #include "runtime/mesh/layout.h"
@@ -65,7 +66,7 @@ struct FeedField {
 
 /// Whether a value of type `read` may be no whole number of int32, where `computed` is that.
 [[nodiscard]] inline bool may_be_no_whole_number(ElementType read, ElementType computed) {
-  return computed == ElementType::int32 && read != ElementType::int32 && read != ElementType::uint8;
+  return computed == ElementType::int32 && (!is_integer(read) || element_bytes(read) > 4);
 }
 
 /// A batch of an endless sequence of epochs.

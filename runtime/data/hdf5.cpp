@@ -3,33 +3,33 @@
 #include "collectives/error.h"
 #include "runtime/data/foreign_hdf5.h"
 #include "runtime/data/hdf5_handles.h"
+#include "runtime/data/stored_type.h"
 #include "runtime/data/written_source.h"
 #include "runtime/shape/block_parts.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <numeric>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 namespace meshwork {
 
 namespace {
 
 hid_t memory_type(ElementType type) {
-  switch (type) {
-    case ElementType::uint8:
-      return H5T_NATIVE_UINT8;
-    case ElementType::int32:
-      return H5T_NATIVE_INT32;
-    case ElementType::int64:
-      return H5T_NATIVE_INT64;
-    case ElementType::float32:
-      return H5T_NATIVE_FLOAT;
-    case ElementType::float64:
-      return H5T_NATIVE_DOUBLE;
-  }
-  internal_error("an element type that HDF5 does not know");
+  const std::pair<hid_t, hid_t> integers[] = {{H5T_NATIVE_UINT8, H5T_NATIVE_INT8},
+                                              {H5T_NATIVE_UINT16, H5T_NATIVE_INT16},
+                                              {H5T_NATIVE_UINT32, H5T_NATIVE_INT32},
+                                              {H5T_NATIVE_UINT64, H5T_NATIVE_INT64}};
+  return with_type(type, [&](auto number) {
+    if (!is_integer(type)) return sizeof number == 4 ? H5T_NATIVE_FLOAT : H5T_NATIVE_DOUBLE;
+    const auto& [without_sign, with_sign] = integers[std::countr_zero(sizeof number)];
+    return std::is_signed_v<decltype(number)> ? with_sign : without_sign;
+  });
 }
 
 /// Whether `type` is how h5py stores booleans: an enumeration of FALSE and TRUE in 8 bits.
@@ -48,12 +48,9 @@ ElementType element_type(const Hdf5Datatype& type, const std::string& subject, b
   const std::size_t bytes = H5Tget_size(type.native());
   std::string_view found;
   switch (H5Tget_class(type.native())) {
-    case H5T_INTEGER: {
-      const bool with_sign = H5Tget_sign(type.native()) == H5T_SGN_2;
-      if (bytes == 1 && !with_sign) return ElementType::uint8;
-      if (bytes < 4 || (bytes == 4 && with_sign)) return ElementType::int32;
-      return ElementType::int64;
-    }
+    case H5T_INTEGER:
+      return integer_type(static_cast<std::int64_t>(bytes),
+                          H5Tget_sign(type.native()) == H5T_SGN_2);
     case H5T_FLOAT:
       return exact && bytes > 4 ? ElementType::float64 : ElementType::float32;
     case H5T_ENUM:

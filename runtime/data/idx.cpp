@@ -6,6 +6,7 @@
 #include "runtime/data/gzip_stream.h"
 #include "runtime/data/plain_file.h"
 #include "runtime/data/sample_copy.h"
+#include "runtime/data/stored_type.h"
 #include "runtime/data/written_source.h"
 
 #include <algorithm>
@@ -19,20 +20,41 @@ namespace meshwork {
 
 namespace {
 
+/// Turns `count` big-endian elements of type Stored, which stand at the end of `data`, into
+/// elements of samples that fill it. Front to back: an element is written at or before the place of
+/// the next one to be read.
+template <class Stored>
+void convert(std::byte* data, std::int64_t count) {
+  if (sizeof(Stored) == 1 && element_bytes(type_of_stored<Stored>()) == 1) return;
+  with_type(type_of_stored<Stored>(), [&](auto value) {
+    const std::byte* from = data + count * static_cast<std::int64_t>(sizeof value - sizeof(Stored));
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::array<std::byte, sizeof(Stored)> bytes;
+      std::memcpy(bytes.data(), from + i * static_cast<std::int64_t>(sizeof bytes), sizeof bytes);
+      if constexpr (std::endian::native == std::endian::little) std::ranges::reverse(bytes);
+      value = static_cast<decltype(value)>(std::bit_cast<Stored>(bytes));
+      std::memcpy(data + i * static_cast<std::int64_t>(sizeof value), &value, sizeof value);
+    }
+  });
+}
+
 /// How a type code of the format is stored and what it becomes.
 struct IdxType {
   std::uint8_t code;
   std::string_view name;
   std::int64_t stored_bytes;
   ElementType type;
+  void (*convert)(std::byte* data, std::int64_t count);
 };
+template <class Stored>
+constexpr IdxType stored_as(std::uint8_t code, std::string_view name) {
+  return {code, name, sizeof(Stored), type_of_stored<Stored>(), convert<Stored>};
+}
 
-constexpr std::array<IdxType, 6> idx_types{{{0x08, "uint8", 1, ElementType::uint8},
-                                            {0x09, "int8", 1, ElementType::int32},
-                                            {0x0B, "int16", 2, ElementType::int32},
-                                            {0x0C, "int32", 4, ElementType::int32},
-                                            {0x0D, "float32", 4, ElementType::float32},
-                                            {0x0E, "float64", 8, ElementType::float64}}};
+constexpr std::array idx_types{
+    stored_as<std::uint8_t>(0x08, "uint8"), stored_as<std::int8_t>(0x09, "int8"),
+    stored_as<std::int16_t>(0x0B, "int16"), stored_as<std::int32_t>(0x0C, "int32"),
+    stored_as<float>(0x0D, "float32"),      stored_as<double>(0x0E, "float64")};
 
 constexpr const char* expected_file = "an IDX file";
 
@@ -104,40 +126,6 @@ Header read_header(GzipStream& stream, const std::filesystem::path& path) {
   return header;
 }
 
-/// Turns `count` big-endian elements of type Stored, which stand at the end of `data`, into
-/// elements of type Value that fill it. Front to back: an element is written at or before the place
-/// of the next one to be read.
-template <class Stored, class Value>
-void convert(std::byte* data, std::int64_t count) {
-  const std::byte* from = data + count * static_cast<std::int64_t>(sizeof(Value) - sizeof(Stored));
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::array<std::byte, sizeof(Stored)> bytes;
-    std::memcpy(bytes.data(), from + i * static_cast<std::int64_t>(sizeof(Stored)), sizeof(Stored));
-    if constexpr (std::endian::native == std::endian::little) std::ranges::reverse(bytes);
-    const Value value = static_cast<Value>(std::bit_cast<Stored>(bytes));
-    std::memcpy(data + i * static_cast<std::int64_t>(sizeof(Value)), &value, sizeof(Value));
-  }
-}
-
-void convert(std::uint8_t code, std::byte* data, std::int64_t count) {
-  switch (code) {
-    case 0x08:
-      return;
-    case 0x09:
-      return convert<std::int8_t, std::int32_t>(data, count);
-    case 0x0B:
-      return convert<std::int16_t, std::int32_t>(data, count);
-    case 0x0C:
-      return convert<std::int32_t, std::int32_t>(data, count);
-    case 0x0D:
-      return convert<float, float>(data, count);
-    case 0x0E:
-      return convert<double, double>(data, count);
-    default:
-      internal_error("an IDX type without a conversion");
-  }
-}
-
 }  // namespace
 
 struct IdxSource::File {
@@ -181,7 +169,7 @@ struct IdxSource::File {
            to_string(header.shape), header.type.name, header.data_bytes,
            got < header.data_bytes ? fmt::format("{}", got) : "more");
     }
-    convert(header.type.code, unpacked.get(), elements());
+    header.type.convert(unpacked.get(), elements());
     data = std::move(unpacked);
   }
 };

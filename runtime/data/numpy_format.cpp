@@ -1,18 +1,20 @@
 #include "runtime/data/numpy_format.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "collectives/error.h"
 #include "runtime/config/node.h"
+#include "runtime/data/stored_type.h"
 
 namespace meshwork {
 namespace {
@@ -23,14 +25,16 @@ constexpr std::string_view numpy_magic = "\x93NUMPY";
 // NumPy itself refuses to read a longer one without being told to.
 constexpr std::int64_t longest_header = std::int64_t{1} << 16;
 
-template <class Stored, class Value>
+template <class Stored>
 std::int64_t convert_elements(const std::byte* from, std::int64_t count, std::byte* to) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    Stored stored;
-    std::memcpy(&stored, from + i * static_cast<std::int64_t>(sizeof(Stored)), sizeof(Stored));
-    const Value value = static_cast<Value>(stored);
-    std::memcpy(to + i * static_cast<std::int64_t>(sizeof(Value)), &value, sizeof(Value));
-  }
+  with_type(type_of_stored<Stored>(), [&](auto value) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      Stored stored;
+      std::memcpy(&stored, from + i * static_cast<std::int64_t>(sizeof stored), sizeof stored);
+      value = static_cast<decltype(value)>(stored);
+      std::memcpy(to + i * static_cast<std::int64_t>(sizeof value), &value, sizeof value);
+    }
+  });
   return count;
 }
 
@@ -84,21 +88,27 @@ struct NumpyType {
   decltype(StoredElements::convert) convert;
 };
 
-constexpr NumpyType exact_doubles{"<f8", 8, ElementType::float64, nullptr};
+template <class Stored>
+constexpr NumpyType stored_as(std::string_view descr) {
+  constexpr ElementType type = type_of_stored<Stored>();
+  const bool as_it_is =
+      with_type(type, [](auto value) { return std::is_same_v<decltype(value), Stored>; });
+  return {descr, sizeof(Stored), type, as_it_is ? nullptr : convert_elements<Stored>};
+}
 
-constexpr std::array<NumpyType, 11> numpy_types{{
-    {"|b1", 1, ElementType::uint8, nullptr},
-    {"|u1", 1, ElementType::uint8, nullptr},
-    {"|i1", 1, ElementType::int32, convert_elements<std::int8_t, std::int32_t>},
-    {"<u2", 2, ElementType::int32, convert_elements<std::uint16_t, std::int32_t>},
-    {"<i2", 2, ElementType::int32, convert_elements<std::int16_t, std::int32_t>},
-    {"<i4", 4, ElementType::int32, nullptr},
-    {"<u4", 4, ElementType::int64, convert_elements<std::uint32_t, std::int64_t>},
-    {"<i8", 8, ElementType::int64, nullptr},
-    {"<f2", 2, ElementType::float32, convert_halves},
-    {"<f4", 4, ElementType::float32, nullptr},
-    {"<f8", 8, ElementType::float32, convert_doubles},
-}};
+constexpr NumpyType exact_doubles = stored_as<double>("<f8");
+
+constexpr NumpyType numpy_types[] = {stored_as<std::uint8_t>("|b1"),
+                                     stored_as<std::uint8_t>("|u1"),
+                                     stored_as<std::int8_t>("|i1"),
+                                     stored_as<std::uint16_t>("<u2"),
+                                     stored_as<std::int16_t>("<i2"),
+                                     stored_as<std::int32_t>("<i4"),
+                                     stored_as<std::uint32_t>("<u4"),
+                                     stored_as<std::int64_t>("<i8"),
+                                     {"<f2", 2, ElementType::float32, convert_halves},
+                                     stored_as<float>("<f4"),
+                                     {"<f8", 8, ElementType::float32, convert_doubles}};
 
 // What the elements are that are not read, and what to do about it.
 std::string refusal_of(std::string_view descr) {
@@ -168,8 +178,8 @@ class HeaderParser {
 
  private:
   void take(NumpyHeader& header, const std::string& descr, bool fortran_order, Shape shape) {
-    const auto type = std::ranges::find(numpy_types, descr, &NumpyType::descr);
-    if (type == numpy_types.end()) {
+    const auto* const type = std::ranges::find(numpy_types, descr, &NumpyType::descr);
+    if (type == std::end(numpy_types)) {
       fail("{}: its elements, {}, are {}", subject_, in_quotes(descr), refusal_of(descr));
     }
     if (fortran_order) {

@@ -47,7 +47,9 @@ void check(const SyntheticField& field) {
                                         name_in(synthetic_kinds, field.kind), name_of(field.type));
   check_options(owner, field);
   const auto wrong = [&](const std::string& why) { fail("{}: {}", owner, why); };
-  const double first = field.type == ElementType::uint8 ? 0 : -end_of(field.type);
+  const double first = with_type(field.type, [](auto number) {
+    return static_cast<double>(std::numeric_limits<decltype(number)>::lowest());
+  });
   switch (field.kind) {
     case SyntheticKind::uniform:
       if (!(field.low < field.high)) {

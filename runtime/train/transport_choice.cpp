@@ -2,6 +2,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/host_transports.h"
 #include "collectives/staged_transport.h"
 #include "runtime/config/options.h"
 
@@ -32,17 +33,12 @@ std::string TransportChoice::name_of(const Transport& made) const {
 }
 
 void add_transports(Catalog& catalog) {
-  const auto add = [&](const char* class_name, const char* name, const char* about) {
+  for (const NamedTransport& one : named_transports()) {
     catalog.add<TransportChoice, NoTransportOptions>(
-        class_name, {name}, [name](const NoTransportOptions&) { return TransportChoice(name); }, {},
-        about);
-  };
-  add("Auto", "auto", "the fastest that all ranks can use");
-  add("CudaAwareMPI", "cuda_aware_mpi", "memory of GPUs, by an MPI that takes its addresses");
-  add("Hierarchical", "hierarchical", "shared memory inside nodes, MPI between them");
-  add("MPI", "mpi", "MPI everywhere");
-  add("NCCL", "nccl", "memory of GPUs, one GPU a rank");
-  add("Shared", "shared", "memory that the ranks of one node share");
+        one.class_name, {one.name},
+        [name = one.name](const NoTransportOptions&) { return TransportChoice(name); }, {},
+        one.about);
+  }
 }
 
 }  // namespace meshwork

@@ -91,6 +91,15 @@ TEST_CASE("a rectifier keeps NaN, and infinities on their sides") {
   }
 }
 
+TEST_CASE(
+    "the gradient of a rectifier passes between threshold and limit, and by its slope below") {
+  constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+  const Rectifier rectifier{.slope = 0.5f, .threshold = 1, .limit = 6};
+  Array<> x{-2, 1, 1.5f, 6, 7}, dy{2, 4, 6, 8, nan}, dx(5);
+  run(RectifyGradientSpec{rectifier, 5}, x, dy, dx);
+  CHECK(dx.values() == std::vector<float>{1, 2, 6, 0, 0});
+}
+
 TEST_CASE("gradients of activations are the slopes of their formulas") {
   for (const Activation activation : elementwise) {
     INFO(name_of(activation));

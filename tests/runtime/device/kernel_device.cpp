@@ -8,6 +8,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/kernels.h"
+#include "tests/support/allocations.h"
 #include "tests/support/cuda_on_host/device.h"
 #include "tests/support/session.h"
 
@@ -82,6 +83,10 @@ cpu::Context cpu_context(int threads) {
     return all;
   }();
   return {.threads = threads, .kernels = &kernels};
+}
+
+long allocation_count() {
+  return allocations;
 }
 
 Device& kernel_device() {

@@ -26,6 +26,9 @@ namespace meshwork::test {
 /// A kernel of it. `threads` are the CPU's; other devices have no such thing.
 [[nodiscard]] std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads);
 
+/// How often operator new was called so far (tests/support/allocations.h).
+[[nodiscard]] long allocation_count();
+
 /// For kernels of the CPU's alone.
 [[nodiscard]] cpu::Context cpu_context(int threads);
 

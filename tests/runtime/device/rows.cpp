@@ -25,6 +25,13 @@ double entry(const std::vector<float>& x, std::int64_t columns, std::int64_t row
 
 }  // namespace
 
+TEST_CASE("a row is repeated in each row") {
+  Array<> x{1, 2, 3}, y(6), none(0);
+  run(RepeatRowsSpec{2, 3}, x, y);
+  CHECK(y.values() == std::vector<float>{1, 2, 3, 1, 2, 3});
+  run(RepeatRowsSpec{0, 3}, x, none);
+}
+
 TEST_CASE("column sums are the sums down the rows") {
   for (const std::int64_t rows : {0, 1, 3, 64, 511, 1025, 5000}) {
     for (const std::int64_t columns : {0, 1, 10, 63, 64, 65, 130}) {

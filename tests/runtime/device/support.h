@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <random>
@@ -131,8 +132,10 @@ class OnDevice {
   std::map<std::byte*, Copy> copies_;
 };
 
-/// Runs `kernel`, of `spec`, on operands that lie on the device.
-inline void run_there(const KernelSpec& spec, Kernel& kernel, std::vector<void*> operands) {
+/// Runs `kernel`, of `spec`, on operands that lie on the device, then `take_results`. On the CPU, runs
+/// allocate nothing.
+inline void run_there(const KernelSpec& spec, Kernel& kernel, std::vector<void*> operands,
+                      const std::function<void()>& take_results) {
   Device& device = kernel_device();
   // Workspaces come from an arena, aligned to 64 bytes.
   constexpr std::int64_t guard = 64;
@@ -144,14 +147,23 @@ inline void run_there(const KernelSpec& spec, Kernel& kernel, std::vector<void*>
     device.copy_in(scratch.data(), workspace.data(), workspace_bytes);
     operands.push_back(scratch.bytes_at(guard));
   }
-  kernel.run(operands.data());
-  device.synchronize();
+  const auto allocations_of_run = [&] {
+    const long before = allocation_count();
+    kernel.run(operands.data());
+    const long allocated = allocation_count() - before;
+    device.synchronize();
+    return allocated;
+  };
+  const bool allocates = allocations_of_run() > 0;
+  take_results();
+  INFO(spec.text());
+  // Once is for all runs.
+  if (allocates && device.traits().kind == "cpu") CHECK(allocations_of_run() == 0);
   if (kernel.workspace_bytes() == 0) return;
   device.copy_out(workspace.data(), scratch.data(), workspace_bytes);
   const auto untouched = [](auto first, auto last) {
     return std::all_of(first, last, [](std::uint8_t byte) { return byte == 0xff; });
   };
-  INFO(spec.text());
   CHECK(untouched(workspace.begin(), workspace.begin() + guard));
   CHECK(untouched(workspace.end() - guard, workspace.end()));
 }
@@ -192,12 +204,10 @@ inline void run_kernel(const KernelSpec& spec, const std::vector<void*>& operand
     OnDevice arrays(kernel_device());
     std::vector<void*> places = placed_in(arrays);
     places[static_cast<std::size_t>(in_place.output)] = places[static_cast<std::size_t>(index)];
-    run_there(spec, *kernel, places);
-    written.push_back(arrays.now_at(array_at(input)));
+    run_there(spec, *kernel, places, [&] { written.push_back(arrays.now_at(array_at(input))); });
   }
   OnDevice arrays(kernel_device());
-  run_there(spec, *kernel, placed_in(arrays));
-  arrays.bring_back();
+  run_there(spec, *kernel, placed_in(arrays), [&] { arrays.bring_back(); });
   const std::byte* const bytes = array_at(result);
   for (const std::vector<std::byte>& instead : written) {
     INFO(spec.text() << " in the place of an input");

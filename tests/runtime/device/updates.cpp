@@ -12,6 +12,7 @@
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/schedule_free.h"
 #include "runtime/device/kernels/sgd.h"
 #include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
@@ -347,6 +348,24 @@ TEST_CASE("lion follows its formula over several steps") {
     r.w[i] -= static_cast<double>(learning_rate) * (direction > 0 ? 1 : (direction < 0 ? -1 : 0));
     m = 0.99 * m + 0.01 * g;
   });
+}
+
+TEST_CASE("schedule-free adamw follows its formula over several steps, with a warmup") {
+  const std::vector<float> initial = random_values(odd_sizes.back(), 1);
+  check_update(
+      ScheduleFreeSpec{.epsilon = 1e-3, .warmup = 4}, 2,
+      [&](Reference& r, std::size_t i, double g, int t) {
+        double& z = r.slots[0][i];
+        double& v = r.slots[1][i];
+        if (t == 1) z = static_cast<double>(initial[i]);
+        v += 0.001 * (g * g - v);
+        double x = (r.w[i] - 0.1 * z) / 0.9;
+        z -= static_cast<double>(learning_rate) * std::min(1.0, t / 4.0) * g /
+             (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-3);
+        x += (z - x) / t;
+        r.w[i] = 0.1 * z + 0.9 * x;
+      },
+      0, 3e-6);  // divided by 0.9 in each step
 }
 
 TEST_CASE("ftrl follows its formula over several steps, with any power") {

@@ -9,13 +9,14 @@
 
 #include "layers/activation.h"
 #include "layers/dense.h"
+#include "runtime/config/load.h"
 #include "runtime/device/kernels/activation.h"
+#include "runtime/pages.h"
+#include "runtime/train/from_config.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/adadelta.h"
 #include "runtime/train/optimizers/adafactor.h"
-#include "runtime/train/optimizers/adagrad.h"
 #include "runtime/train/optimizers/adam.h"
-#include "runtime/train/optimizers/adamax.h"
 #include "runtime/train/optimizers/ftrl.h"
 #include "runtime/train/optimizers/lamb.h"
 #include "runtime/train/optimizers/lion.h"
@@ -34,26 +35,32 @@ namespace {
 
 constexpr std::int64_t rows = 11, features = 6, hidden = 9, outputs = 4;
 
+// Those of the catalog, and more with options of their own.
 std::vector<Optimizer> every_optimizer() {
-  return {SGD({.learning_rate = 0.1, .momentum = 0.9}),
-          Adam({.learning_rate = 0.01, .amsgrad = true}),
-          AdamW({.learning_rate = 0.01}),
-          AdamW({.learning_rate = 0.01,
-                 .weight_decay = 0.5,
-                 .exclude_from_weight_decay = {"bias", "^d2"}}),
-          RMSprop({.learning_rate = 0.01, .momentum = 0.5, .centered = true}),
-          Adagrad({.learning_rate = 0.1}),
-          Adadelta({.learning_rate = 1}),
-          Adamax({.learning_rate = 0.01}),
-          Nadam({.learning_rate = 0.01, .weight_decay = 0.01}),
-          Lion({.learning_rate = 0.01, .clipnorm = 0.1}),
-          Ftrl({.learning_rate = 0.1, .global_clipnorm = 0.5}),
-          Lamb({.learning_rate = 0.01, .weight_decay = 0.1}),
-          Lamb({.learning_rate = 0.01, .global_clipnorm = 0.5}),
-          Muon({.learning_rate = 0.01, .global_clipnorm = 0.5}),
-          ScheduleFreeAdamW({.learning_rate = 0.01, .warmup_steps = 3}),
-          Adafactor({.learning_rate = 0.1, .weight_decay = 0.1}),
-          Adafactor({.learning_rate = 0.1, .clip_threshold = 0.5, .global_clipnorm = 0.5})};
+  std::vector<Optimizer> optimizers{
+      SGD({.learning_rate = 0.1, .momentum = 0.9}),
+      Adam({.learning_rate = 0.01, .amsgrad = true}),
+      AdamW({.learning_rate = 0.01,
+             .weight_decay = 0.5,
+             .exclude_from_weight_decay = {"bias", "^d2"}}),
+      RMSprop({.learning_rate = 0.01, .momentum = 0.5, .centered = true}),
+      Adadelta({.learning_rate = 1}),
+      Nadam({.learning_rate = 0.01, .weight_decay = 0.01}),
+      Lion({.learning_rate = 0.01, .clipnorm = 0.1}),
+      Ftrl({.learning_rate = 0.1, .global_clipnorm = 0.5}),
+      Lamb({.learning_rate = 0.01, .weight_decay = 0.1}),
+      Lamb({.learning_rate = 0.01, .global_clipnorm = 0.5}),
+      Muon({.learning_rate = 0.01, .global_clipnorm = 0.5}),
+      ScheduleFreeAdamW({.learning_rate = 0.01, .warmup_steps = 3}),
+      Adafactor({.learning_rate = 0.1, .weight_decay = 0.1}),
+      Adafactor({.learning_rate = 0.1, .clip_threshold = 0.5, .global_clipnorm = 0.5})};
+  Catalog catalog;
+  add_runtime(catalog);
+  for (const auto& [name, entry] : catalog.all<Optimizer>()) {
+    const std::string text = name + ": {learning_rate: 0.01}";
+    optimizers.push_back(catalog.make<Optimizer>(parse_config(text, name)));
+  }
+  return optimizers;
 }
 
 Model network(DeviceMesh& mesh, const LayoutEntries& layouts, const Optimizer& optimizer) {

@@ -3,20 +3,18 @@
 // from the scalars in device memory, so that nothing of a launch changes from step to step. A
 // thread an element; bound by memory traffic: 12 bytes a parameter for plain SGD, 20 with momentum,
 // 28 for Adam; 2 more where new values are stored in bfloat16 too.
+#pragma once
+
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/host_device.h"
-#include "runtime/device/kernels/adam.h"
-#include "runtime/device/kernels/rmsprop.h"
-#include "runtime/device/kernels/sgd.h"
 #include "runtime/device/kernels/update.h"
-#include "runtime/device/kernels/updates.h"
 #include "runtime/device/narrowing.h"
 
 namespace meshwork::cuda {
 
-namespace {
+namespace update_detail {
 
 /// An update that stores the new value in bfloat16 too, if there is a place for it.
 template <class Form>
@@ -29,23 +27,19 @@ struct Narrowing {
   }
 };
 
+}  // namespace update_detail
+
+/// The kernel of the update `spec`.
 template <class Spec>
-KernelPointer compile(const Spec& spec, const Context& context) {
+KernelPointer compile_update(const Spec& spec, const Context& context) {
   return with_form(spec, [&]<class Form>(std::type_identity<Form>) {
     return make_kernel([=, launcher = context.launcher](void* const* operands) {
       const UpdateOperands in(operands, spec.scaled);
       std::uint16_t* narrow = spec.narrows ? in.narrow_block(spec.blocks()) : nullptr;
       for_elements_prepared(launcher, spec.count, Form::step_rates(spec, in),
-                            Narrowing<Form>{Form(spec, in), narrow});
+                            update_detail::Narrowing<Form>{Form(spec, in), narrow});
     });
   });
-}
-
-}  // namespace
-
-void add_updates(Kernels& kernels) {
-  EveryUpdate::enter(
-      kernels, [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

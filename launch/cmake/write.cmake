@@ -1,0 +1,10 @@
+# A file that would not change is left alone, and what is made of it with it.
+function(write file text)
+  set(before "")
+  if(EXISTS "${file}")
+    file(READ "${file}" before)
+  endif()
+  if(NOT text STREQUAL before)
+    file(WRITE "${file}" "${text}")
+  endif()
+endfunction()
