@@ -8,7 +8,9 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -156,6 +158,12 @@ int Nodes::ranks_each(const Communicator& communicator) const {
     begin = end;
   }
   return each;
+}
+
+int Nodes::most_together(const Communicator& communicator) const {
+  std::map<int, int> counts;
+  for (const int node : nodes_of(communicator)) ++counts[node];
+  return std::ranges::max(counts | std::views::values);
 }
 
 Communicator Nodes::split(const Communicator& communicator) const {

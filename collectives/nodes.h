@@ -31,6 +31,9 @@ class Nodes {
   /// there. Not collective.
   [[nodiscard]] int ranks_each(const Communicator& communicator) const;
 
+  /// The most ranks of `communicator` that are on one node. Not collective.
+  [[nodiscard]] int most_together(const Communicator& communicator) const;
+
   /// The ranks of `communicator` on the calling rank's node. Collective.
   [[nodiscard]] Communicator split(const Communicator& communicator) const;
 
