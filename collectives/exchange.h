@@ -49,13 +49,13 @@ void together(const Communicator& communicator, const std::function<void()>& act
 /// Compares, entry by entry, what the ranks are about to do. `entries` are one-line descriptions.
 /// If the lists differ between ranks, throws on all ranks an `Error` that shows the first entry
 /// that differs, as two ranks have it; `what` says what is compared ("the program's collectives").
-/// Equal lists cost two reductions of one number.
+/// Equal lists cost one reduction of two numbers.
 void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
                        const std::string& what);
 
 /// Compares what the ranks call: `call` is a line, such as "fit". If it differs between ranks,
-/// throws on all of them an `Error` that says which rank calls what. Equal calls cost two reductions
-/// of one number.
+/// throws on all of them an `Error` that says which rank calls what. Equal calls cost one reduction
+/// of two numbers.
 void require_same_call(const Communicator& communicator, const std::string& call);
 
 /// Options by their names, in their order.

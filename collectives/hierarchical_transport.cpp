@@ -16,15 +16,21 @@ namespace meshwork {
 
 namespace {
 
+SharedTransportOptions with_nodes(SharedTransportOptions options,
+                                  std::shared_ptr<const Nodes> nodes) {
+  options.nodes = std::move(nodes);
+  return options;
+}
+
 class HierarchicalTransport final : public Transport {
  public:
   HierarchicalTransport(const Communicator& ranks, const SharedTransportOptions& options,
                         Progress progress)
       : ranks_(ranks.duplicate()),
-        nodes_(std::make_shared<const Nodes>(ranks, options.ranks_a_node)),
+        nodes_(nodes_for(ranks, options)),
         progress_(settled(progress)),
         mpi_(make_mpi_transport({.nodes = nodes_, .progress = progress_})),
-        shared_(make_shared_transport(ranks, options)) {
+        shared_(make_shared_transport(ranks, with_nodes(options, nodes_))) {
     shared_->follow_with([this] { hand_over_reduced(); });
   }
 

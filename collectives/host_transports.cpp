@@ -1,7 +1,6 @@
 #include "collectives/host_transports.h"
 
 #include <fmt/ranges.h>
-#include <mpi.h>
 
 #include <algorithm>
 #include <iterator>
@@ -9,7 +8,6 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hierarchical_transport.h"
-#include "collectives/hosted.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/nodes.h"
 #include "collectives/shared_transport.h"
@@ -21,16 +19,13 @@ namespace {
 /// What `make_transport` says of "auto".
 std::unique_ptr<Transport> best_transport(const Communicator& ranks) {
   const auto nodes = std::make_shared<const Nodes>(ranks);
-  const int here = nodes->split(ranks).size();
-  int most = 0;
-  await_ranks(ranks);
-  check_mpi(MPI_Allreduce(&here, &most, 1, MPI_INT, MPI_MAX, ranks.native()), "MPI_Allreduce");
+  const int most = nodes->most_together(ranks);
   if (most == 1) return make_mpi_transport({.nodes = nodes});
   std::unique_ptr<Transport> made;
   try {
     together(ranks, [&] {
-      made =
-          most == ranks.size() ? make_shared_transport(ranks) : make_hierarchical_transport(ranks);
+      made = most == ranks.size() ? make_shared_transport(ranks, {.nodes = nodes})
+                                  : make_hierarchical_transport(ranks, {.nodes = nodes});
     });
   } catch (const Error&) {
     return make_mpi_transport({.nodes = nodes});  // somewhere memory cannot be shared
@@ -44,8 +39,9 @@ std::unique_ptr<Transport> make_mpi(const Communicator& ranks) {
 
 std::unique_ptr<Transport> make_shared_if_one_node(const Communicator& ranks) {
   // Before anything is made with it: here it is known whose wish it was.
-  require_one_node(ranks, Nodes(ranks));
-  return make_shared_transport(ranks);
+  const auto nodes = std::make_shared<const Nodes>(ranks);
+  require_one_node(ranks, *nodes);
+  return make_shared_transport(ranks, {.nodes = nodes});
 }
 
 constexpr NamedTransport transports[] = {

@@ -4,10 +4,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <exception>
 #include <memory>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
@@ -20,26 +22,60 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds brief_wait{500};
 
+// The values of all ranks, which each finds the smallest of, or the smallest.
+class Started {
+ public:
+  Started(const Communicator& communicator, int value) {
+    const int ranks = communicator.size();
+    const auto kept = [&](int count) {
+      numbers_ = std::make_unique<std::vector<int>>(2 * static_cast<std::size_t>(count), value);
+      found_ = std::span(*numbers_).last(static_cast<std::size_t>(count));
+    };
+    if (ranks <= most_that_gather) {
+      kept(ranks);
+      check_mpi(MPI_Iallgather(numbers_->data(), 1, MPI_INT, found_.data(), 1, MPI_INT,
+                               communicator.native(), &request),
+                "MPI_Iallgather");
+    } else {
+      kept(static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks))));
+      check_mpi(MPI_Iallreduce(numbers_->data(), found_.data(), static_cast<int>(found_.size()),
+                               MPI_INT, MPI_MIN, communicator.native(), &request),
+                "MPI_Iallreduce");
+    }
+  }
+
+  /// Where the wait is left, MPI may still write.
+  void leave() { (void)numbers_.release(); }
+  [[nodiscard]] int smallest() const { return std::ranges::min(found_); }
+
+  MPI_Request request = MPI_REQUEST_NULL;
+
+ private:
+  // Each wait of an operation that was started takes a rank's turn on its core. To gather is one round
+  // of messages of all to all. To reduce takes Open MPI twice the logarithm of the ranks in rounds;
+  // but of fewer elements than half of the ranks it makes twice as many rounds as there are ranks.
+  static constexpr int most_that_gather = 16;
+
+  std::unique_ptr<std::vector<int>> numbers_;
+  std::span<int> found_;
+};
+
 // The smallest value of all ranks. A rank with `last_words` ends the job with them where MPI fails,
 // or the others do not come in the time of its `patience`.
 int smallest(const Communicator& communicator, int value, const std::string& last_words = "",
              std::optional<std::chrono::seconds> patience = {}) {
   const Clock::time_point start = Clock::now();
-  // Where the wait is left, MPI may still write.
-  auto numbers = std::make_unique<std::array<int, 2>>(std::array{value, value});
+  if (communicator.size() == 1) return value;
+  Started started(communicator, value);
   const auto leave = [&] {
     if (Hosted* const hosted = Hosted::current()) hosted->leave_wait();
-    (void)numbers.release();
+    started.leave();
   };
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(numbers->data(), numbers->data() + 1, 1, MPI_INT, MPI_MIN,
-                           communicator.native(), &request),
-            "MPI_Iallreduce");
   std::chrono::microseconds pause{20};
   bool brief = true;  // as most waits are; an MPI_Test moves an operation by one of its rounds
   for (;;) {
     int done = 0;
-    const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    const int code = MPI_Test(&started.request, &done, MPI_STATUS_IGNORE);
     const Clock::duration waited = Clock::now() - start;
     const bool late = patience && waited > *patience;
     if (!last_words.empty() && (code != MPI_SUCCESS || (done == 0 && late))) {
@@ -47,12 +83,12 @@ int smallest(const Communicator& communicator, int value, const std::string& las
       abort_job(1, last_words);
     }
     check_mpi(code, "MPI_Test");
-    if (done != 0) return (*numbers)[1];
+    if (done != 0) return started.smallest();
     if (Hosted* const hosted = Hosted::current()) {
       try {
         hosted->look();
       } catch (const RanksParted&) {
-        if (end_soon({&request, 1})) return (*numbers)[1];
+        if (end_soon({&started.request, 1})) return started.smallest();
         leave();
         throw;
       }

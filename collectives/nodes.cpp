@@ -8,7 +8,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <map>
+#include <memory>
 #include <numeric>
+#include <ranges>
 #include <set>
 #include <string_view>
 
@@ -90,6 +93,17 @@ std::vector<int> job_ranks_of(const Communicator& communicator) {
   return job_ranks;
 }
 
+const Communicator& physical_node_of(const Communicator& ranks) {
+  static const auto key = std::make_shared<const int>(0);  // whose attachment it is
+  void* found = ranks.attachment(key.get());
+  if (found == nullptr) {
+    const auto node = std::make_shared<Communicator>(ranks.split_by_node());
+    found = node.get();
+    ranks.attach(key, node);
+  }
+  return *static_cast<const Communicator*>(found);
+}
+
 int threads_asked_for() {
   const char* const variable = std::getenv("OMP_NUM_THREADS");
   std::string_view text = variable == nullptr ? "" : variable;
@@ -116,7 +130,7 @@ Nodes::Nodes(const Communicator& ranks, int ranks_a_node) {
   const int own = job_ranks[static_cast<std::size_t>(ranks.rank())];
   if (ranks_a_node == 0) ranks_a_node = imitated_ranks_a_node();
   // A node is called by the first of its ranks.
-  const Communicator physical = ranks.split_by_node();
+  const Communicator& physical = physical_node_of(ranks);
   const Cores cores = cores_of(physical);
   const int threads = threads_asked_for();
   has_spare_core_ = threads > 0 && cores.ranks > 0 && cores.count >= cores.ranks * (threads + 1);
@@ -156,6 +170,12 @@ int Nodes::ranks_each(const Communicator& communicator) const {
     begin = end;
   }
   return each;
+}
+
+int Nodes::most_together(const Communicator& communicator) const {
+  std::map<int, int> counts;
+  for (const int node : nodes_of(communicator)) ++counts[node];
+  return std::ranges::max(counts | std::views::values);
 }
 
 Communicator Nodes::split(const Communicator& communicator) const {

@@ -14,6 +14,10 @@ namespace meshwork {
 /// The numbers in the job of the ranks of `communicator`. Not collective.
 [[nodiscard]] std::vector<int> job_ranks_of(const Communicator& communicator);
 
+/// The ranks of `ranks` that share the calling rank's memory, imitated nodes aside. Kept with `ranks`;
+/// the first time, every rank of `ranks` calls it.
+[[nodiscard]] const Communicator& physical_node_of(const Communicator& ranks);
+
 /// How many threads OMP_NUM_THREADS asks for, where it begins with a whole positive number (of a
 /// list the first counts); 0: it asks for nothing. Throws `EnvironmentError` for more than
 /// `most_threads_a_processor` for each processor of the machine: they cannot all be started.
@@ -30,6 +34,9 @@ class Nodes {
   /// if they are equally many on all; 0 if they are not, or if a node has ranks of it here and
   /// there. Not collective.
   [[nodiscard]] int ranks_each(const Communicator& communicator) const;
+
+  /// The most ranks of `communicator` that are on one node. Not collective.
+  [[nodiscard]] int most_together(const Communicator& communicator) const;
 
   /// The ranks of `communicator` on the calling rank's node. Collective.
   [[nodiscard]] Communicator split(const Communicator& communicator) const;

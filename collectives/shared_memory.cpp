@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <optional>
 #include <string>
 
@@ -103,31 +104,7 @@ void SharedMemory::close() noexcept {
 void SharedMemory::create(const Communicator& node, bool anonymous) {
   const bool first = node.rank() == 0;
   Offer offer;
-  {
-    std::optional<NamedFile> named;  // rank 0's, until all have opened it
-    together(node, [&] {
-      if (!first) return;
-      if (::getrandom(&offer.key, sizeof offer.key, 0) != sizeof offer.key) {
-        fail("getrandom: {}", system_error());
-      }
-      file_ = anonymous ? ::memfd_create("meshwork", MFD_CLOEXEC)
-                        : named.emplace(offer.key).descriptor();
-      if (file_ < 0) fail("memfd_create: {}", system_error());
-      offer.process = ::getpid();
-      offer.descriptor = file_;
-    });
-    await_ranks(node);
-    check_mpi(MPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, node.native()), "MPI_Bcast");
-    together(node, [&] {
-      if (first) return;
-      const std::string name = anonymous
-                                   ? fmt::format("/proc/{}/fd/{}", offer.process, offer.descriptor)
-                                   : name_for(offer.key);
-      file_ = anonymous ? ::open(name.c_str(), O_RDWR | O_CLOEXEC)
-                        : ::shm_open(name.c_str(), O_RDWR, 0600);
-      if (file_ < 0) fail("opening {}: {}", name, system_error());
-    });
-  }
+  std::optional<NamedFile> named;  // rank 0's, until all have opened it
   const auto map = [&] {
     memory_ = reserve_addresses(mapped_bytes_);
     if (memory_ == nullptr) fail("mmap: {}", system_error());
@@ -136,8 +113,15 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
       fail("mmap: {}", system_error());
     }
   };
-  together(node, [&] {
-    if (!first) return;
+  const auto make = [&] {
+    if (::getrandom(&offer.key, sizeof offer.key, 0) != sizeof offer.key) {
+      fail("getrandom: {}", system_error());
+    }
+    file_ =
+        anonymous ? ::memfd_create("meshwork", MFD_CLOEXEC) : named.emplace(offer.key).descriptor();
+    if (file_ < 0) fail("memfd_create: {}", system_error());
+  };
+  const auto fill = [&] {
     const FileSizeSignalBlocked blocked;
     if (anonymous) {
       if (::ftruncate(file_, static_cast<off_t>(mapped_bytes_)) != 0) {
@@ -150,24 +134,60 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
     }
     map();
     std::memcpy(memory_ + mapped_bytes_ - sizeof offer.key, &offer.key, sizeof offer.key);
-  });
-  together(node, [&] {
-    if (!first) {
-      struct stat status {};
-      std::uint64_t key = 0;
-      if (::fstat(file_, &status) != 0) fail("fstat: {}", system_error());
-      if (status.st_size == static_cast<off_t>(mapped_bytes_)) {
-        map();
-        std::memcpy(&key, memory_ + mapped_bytes_ - sizeof key, sizeof key);
-      }
-      if (key != offer.key) {
-        fail("descriptor {} of process {} is the file of another process", offer.descriptor,
-             offer.process);
-      }
+  };
+  const auto open = [&] {
+    const std::string name = anonymous
+                                 ? fmt::format("/proc/{}/fd/{}", offer.process, offer.descriptor)
+                                 : name_for(offer.key);
+    file_ = anonymous ? ::open(name.c_str(), O_RDWR | O_CLOEXEC)
+                      : ::shm_open(name.c_str(), O_RDWR, 0600);
+    if (file_ < 0) fail("opening {}: {}", name, system_error());
+  };
+  const auto map_filled = [&] {
+    struct stat status {};
+    std::uint64_t key = 0;
+    if (::fstat(file_, &status) != 0) fail("fstat: {}", system_error());
+    if (status.st_size == static_cast<off_t>(mapped_bytes_)) {
+      map();
+      std::memcpy(&key, memory_ + mapped_bytes_ - sizeof key, sizeof key);
     }
+    if (key != offer.key) {
+      fail("descriptor {} of process {} is the file of another process", offer.descriptor,
+           offer.process);
+    }
+  };
+  const auto join = [&] {
+    if (!first) map_filled();
     struct flock lock = lock_of(node.rank(), F_WRLCK);
     if (::fcntl(file_, F_SETLK, &lock) != 0) fail("locking shared memory: {}", system_error());
+  };
+
+  // A file without a name is filled before it is offered, so that the ranks wait for each other once.
+  std::exception_ptr failure;
+  if (first) {
+    try {
+      make();
+      if (anonymous) fill();
+      offer.process = ::getpid();
+      offer.descriptor = file_;
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  await_ranks(node);
+  check_mpi(MPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, node.native()), "MPI_Bcast");
+  together(node, [&] {
+    if (failure) std::rethrow_exception(failure);
+    if (offer.descriptor < 0) return;  // rank 0 says why
+    if (!first) open();
+    if (anonymous) join();
   });
+  if (anonymous) return;
+  named.reset();
+  together(node, [&] {
+    if (first) fill();
+  });
+  together(node, join);
 }
 
 bool SharedMemory::is_mapped_by(int rank) const {

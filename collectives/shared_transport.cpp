@@ -23,11 +23,14 @@ class Implementation final : public SharedTransport {
   Implementation(const Communicator& ranks, const SharedTransportOptions& options)
       : options_(options),
         several_ranks_(ranks.size() > 1),
-        nodes_(ranks, options.ranks_a_node),
+        nodes_(nodes_for(ranks, options)),
         mpi_(make_mpi_transport()) {
-    options_.group.crowded = options.crowded.value_or(nodes_.is_crowded());
-    const Communicator node = nodes_.split(ranks);
-    if (node.size() > 1) bells_ = std::make_shared<SharedBells>(node);
+    options_.group.crowded = options.crowded.value_or(nodes_->is_crowded());
+    if (is_on_one_node(ranks)) {
+      if (several_ranks_) bells_ = std::make_shared<SharedBells>(ranks);
+    } else if (const Communicator node = nodes_->split(ranks); node.size() > 1) {
+      bells_ = std::make_shared<SharedBells>(node);
+    }
   }
 
   [[nodiscard]] std::string_view name() const override { return "shared"; }
@@ -38,8 +41,11 @@ class Implementation final : public SharedTransport {
 
   [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
                                          std::int64_t bytes) override {
+    if (communicator.size() > 1 && is_on_one_node(communicator)) {
+      return SharedWindows::allocate(windows_, communicator, bytes);
+    }
     // The ranks of a node have a window to themselves, whatever the communicator spans.
-    const Communicator node = nodes_.split(communicator);
+    const Communicator node = nodes_->split(communicator);
     if (node.size() == 1) return mpi_->allocate(communicator, bytes);
     TransportMemory of_node = SharedWindows::allocate(windows_, node, bytes);
     const std::vector<int> of_all = job_ranks_of(communicator);
@@ -138,10 +144,14 @@ class Implementation final : public SharedTransport {
     });
   }
 
+  [[nodiscard]] bool is_on_one_node(const Communicator& communicator) const {
+    return nodes_->ranks_each(communicator) == communicator.size();
+  }
+
   /// The group of a communicator of at least two ranks. The first time, every rank calls it.
   [[nodiscard]] SharedGroup& attached(const Communicator& communicator) {
     if (void* found = communicator.attachment(key_.get())) return *static_cast<SharedGroup*>(found);
-    require_one_node(communicator, nodes_);
+    require_one_node(communicator, *nodes_);
     const auto group =
         std::make_shared<SharedGroup>(communicator, options_.group, windows_, bells_, agenda_);
     communicator.attach(key_, group);
@@ -150,7 +160,7 @@ class Implementation final : public SharedTransport {
 
   SharedTransportOptions options_;
   bool several_ranks_;
-  Nodes nodes_;
+  std::shared_ptr<const Nodes> nodes_;
   std::unique_ptr<Transport> mpi_;
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
   std::shared_ptr<SharedWindows> windows_ = std::make_shared<SharedWindows>();
@@ -159,6 +169,11 @@ class Implementation final : public SharedTransport {
 };
 
 }  // namespace
+
+std::shared_ptr<const Nodes> nodes_for(const Communicator& ranks,
+                                       const SharedTransportOptions& options) {
+  return options.nodes ? options.nodes : std::make_shared<const Nodes>(ranks, options.ranks_a_node);
+}
 
 void require_one_node(const Communicator& communicator, const Nodes& nodes) {
   if (nodes.ranks_each(communicator) != communicator.size()) {

@@ -24,9 +24,10 @@
 namespace meshwork {
 
 struct SharedTransportOptions {
-  SharedGroupOptions group;
-  int ranks_a_node = 0;         // for tests, as for Nodes
-  std::optional<bool> crowded;  // for tests, in place of what Nodes finds
+  SharedGroupOptions group = {};
+  std::shared_ptr<const Nodes> nodes = nullptr;  // of the ranks; null: they are asked
+  int ranks_a_node = 0;                          // for tests, as for Nodes
+  std::optional<bool> crowded = std::nullopt;    // for tests, in place of what Nodes finds
 };
 
 class SharedTransport : public Transport {
@@ -37,6 +38,10 @@ class SharedTransport : public Transport {
   /// From now on `action` follows whatever brings started operations on, waits for others included.
   virtual void follow_with(std::function<void()> action) = 0;
 };
+
+/// What `options` have, or else what `ranks`, who all call it, find out together.
+[[nodiscard]] std::shared_ptr<const Nodes> nodes_for(const Communicator& ranks,
+                                                     const SharedTransportOptions& options);
 
 /// Throws unless all ranks of `communicator` are on one of `nodes`.
 void require_one_node(const Communicator& communicator, const Nodes& nodes);

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "collectives/error.h"
@@ -25,7 +26,7 @@ class SharedWindows::Window final : public TransportMemory::Owner {
  public:
   /// `bytes` are the sizes of the parts by rank.
   Window(std::shared_ptr<SharedWindows> windows, const Communicator& node,
-         std::span<const std::int64_t> bytes)
+         std::span<const std::int64_t> bytes, std::uint64_t made_by_first)
       : windows_(std::move(windows)), memory_(node, aligned_sum(bytes, alignment_of(bytes))) {
     const std::vector<int> job_ranks = job_ranks_of(node);
     by_job_rank.resize(static_cast<std::size_t>(*std::ranges::max_element(job_ranks)) + 1);
@@ -36,9 +37,8 @@ class SharedWindows::Window final : public TransportMemory::Owner {
       by_job_rank[static_cast<std::size_t>(job_ranks[rank])] = parts.back().data();
     }
     own = parts[static_cast<std::size_t>(node.rank())];
-    number = (static_cast<std::uint64_t>(job_ranks.front()) + 1) << 32 | ++windows_->made_;
-    await_ranks(node);
-    check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, node.native()), "MPI_Bcast");
+    ++windows_->made_;
+    number = (static_cast<std::uint64_t>(job_ranks.front()) + 1) << 32 | made_by_first;
     // Each its own, near its processor.
     make_huge_pages(own.data(), aligned_sum({{std::ssize(own)}}, alignment_of(bytes)));
     windows_->windows_.push_back(this);
@@ -67,11 +67,16 @@ class SharedWindows::Window final : public TransportMemory::Owner {
 
 TransportMemory SharedWindows::allocate(const std::shared_ptr<SharedWindows>& windows,
                                         const Communicator& node, std::int64_t bytes) {
-  std::vector<std::int64_t> sizes(static_cast<std::size_t>(node.size()));
+  // How large each rank's part is, and how many windows it has made.
+  const std::array<std::int64_t, 2> own{bytes, static_cast<std::int64_t>(windows->made_)};
+  std::vector<std::array<std::int64_t, 2>> all(static_cast<std::size_t>(node.size()));
   await_ranks(node);
-  check_mpi(MPI_Allgather(&bytes, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, node.native()),
+  check_mpi(MPI_Allgather(own.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T, node.native()),
             "MPI_Allgather");
-  auto window = std::make_unique<Window>(windows, node, sizes);
+  std::vector<std::int64_t> sizes;
+  for (const auto& [size, made] : all) sizes.push_back(size);
+  auto window = std::make_unique<Window>(windows, node, sizes,
+                                         static_cast<std::uint64_t>(all.front()[1]) + 1);
   std::vector<std::span<std::byte>> parts = window->parts;
   return {std::move(window), std::move(parts), node.rank()};
 }

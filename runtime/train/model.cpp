@@ -11,6 +11,7 @@
 #include "collectives/exchange.h"
 #include "collectives/fnv1a.h"
 #include "collectives/hosted.h"
+#include "collectives/nodes.h"
 #include "collectives/printable.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
@@ -337,7 +338,7 @@ Model::Model(Blueprint blueprint, DeviceMesh& mesh)
   for (const std::string& warning : state_->warnings) {
     state_->say("warning: " + warning);
   }
-  const Communicator node = state_->mesh().all().split_by_node();
+  const Communicator& node = physical_node_of(state_->mesh().all());
   state_->device =
       for_option("device", [&] { return make_device_on_node(state_->options.device, node); });
   Device& device = *state_->device;

@@ -39,6 +39,12 @@ TEST_CASE("every rank gets the root's text, whatever is in it") {
   }
   CHECK(broadcast_text(world, world.rank() == 0 ? "the root is rank 0" : "") ==
         "the root is rank 0");
+  // The first 248 bytes come with the length.
+  for (const std::size_t length : {247, 248, 249, 496, 5000}) {
+    std::string text(length, 'a');
+    for (std::size_t i = 0; i < length; ++i) text[i] = static_cast<char>('a' + i % 23);
+    CHECK(broadcast_text(world, world.rank() == 0 ? text : "longer than nothing") == text);
+  }
 }
 
 TEST_CASE("the root gathers the texts of all ranks, and nobody else does") {

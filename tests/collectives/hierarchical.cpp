@@ -38,6 +38,9 @@ TEST_CASE("nodes hold equally many consecutive ranks, or they do not") {
   CHECK(Nodes(world).ranks_each(world) == size);
   CHECK(Nodes(world, 2).ranks_each(world) == (size % 2 == 0 ? 2 : size == 1 ? 1 : 0));
   CHECK(Nodes(world, 2).split(world).size() == (world.rank() == size - 1 && size % 2 == 1 ? 1 : 2));
+  CHECK(Nodes(world, 1).most_together(world) == 1);
+  CHECK(Nodes(world, 2).most_together(world) == std::min(size, 2));
+  CHECK(Nodes(world).most_together(world) == size);
   if (size % 4 == 0) {
     // Nodes of two, but the ranks of each stand apart.
     const Communicator apart = world.split(0, world.rank() % 2 * size + world.rank());

@@ -88,7 +88,11 @@ endif()
 
 # The extension of launch/examples, as its README says, on a processor and on meshes.
 file(COPY ${documents}/launch/examples/extension DESTINATION ${FOLDER})
+# What each of its pages begins with is compiled once.
+file(WRITE ${FOLDER}/once.cmake "cmake_language(DEFER CALL target_precompile_headers mine PRIVATE
+  \$<\$<COMPILE_LANGUAGE:CXX>:<meshwork/extension.h>>)\n")
 run(${CMAKE_COMMAND} -S ${FOLDER}/extension -B ${FOLDER}/extension/build -DCMAKE_PREFIX_PATH=${prefix}
+    -DCMAKE_PROJECT_mine_INCLUDE=${FOLDER}/once.cmake
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_FLAGS=${link_flags})
 run(${CMAKE_COMMAND} --build ${FOLDER}/extension/build)
 run(${prefix}/bin/meshwork reference Swish --extension ${FOLDER}/extension/build/mine.so)

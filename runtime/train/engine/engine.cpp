@@ -109,7 +109,7 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
   ParameterFormOptions options;
   // Of ranks on unlike processors all do, or none.
   options.narrow_copies =
-      on_all(mesh.all(), precision == Precision::bfloat16 && device.traits().reads_narrow_operands);
+      precision == Precision::bfloat16 && on_all(mesh.all(), device.traits().reads_narrow_operands);
   options.one_copy = may_be_one_copy;
   if (may_share(transport, device)) {
     options.sharers = [&](const std::vector<Axis>& axes) {
