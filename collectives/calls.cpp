@@ -1135,6 +1135,8 @@ void advance_calls() {
   for (std::size_t i = 0; i < served_here.size(); ++i) {  // a function may make more of them
     if (const std::shared_ptr<CallService> service = served_here[i].lock()) service->advance();
   }
+  // Another thread may have destroyed them.
+  std::erase_if(served_here, [](const auto& service) { return service.expired(); });
 }
 
 Calls::Calls(const Communicator& ranks, const CallsOptions& options)
