@@ -125,6 +125,14 @@ struct KindOf<SharedRole> {
   static constexpr const char* article = "a role, such as evaluate";
   static std::vector<std::string> other_keys() { return {"ranks"}; }
 };
+  static OptionText common_key() {
+    return {.name = "ranks",
+            .expected = expected_ranks,
+            .initial = "",
+            .help = "how many ranks have the role",
+            .required = true};
+  }
+  static constexpr const char* expected_ranks = "a positive integer, or -1 for all remaining ranks";
 
 /// Ranks that do the same, from `first` on.
 struct RoleRanks {
