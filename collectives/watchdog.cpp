@@ -187,7 +187,7 @@ class Watchdog::Watcher {
     }
     channel_.send(report.text(rank_));
     if (is_inside(thread.position) && still.count() > limit_ + patience.count()) {
-      end(hang_status, fmt::format("waited {:.0f} s in collective {}, {}; rank 0 does not "
+      end(hang_status, fmt::format("waited {:.0f} s in collective {}, {}; rank {} does not "
                                    "answer, so the rank that does not come is not known",
                                    still.count(), sequence_of(thread.position),
                                    report.last.empty() ? "?" : report.last[0]));
@@ -196,7 +196,10 @@ class Watchdog::Watcher {
 
   void look_at_signals(const Watched& thread, Clock::time_point now, Seconds still) {
     if (received_stop_signal() != StopSignal::terminate) return;
-    if (!terminated_) terminated_ = now;
+    if (!terminated_) {
+      terminated_ = now;
+      static_cast<void>(print_missing());
+    }
     if (!is_inside(thread.position)) return;
     const Seconds waited = std::min<Seconds>(still, now - *terminated_);
     const auto where = [&] {
@@ -318,7 +321,15 @@ class Watchdog::Watcher {
 
   /// Where nobody has said why the job ends.
   void print_symptom(const std::string& message) const {
-    if (!LastWords::are_said()) print(message);
+    if (!print_missing() && !LastWords::are_said()) print(message);
+  }
+
+  /// Says which ranks are gone, which is then why the job ends. Whether any is.
+  [[nodiscard]] bool print_missing() const {
+    const std::string missing = LastWords::missing();
+    if (missing.empty()) return false;
+    if (LastWords::claim()) print(missing);
+    return true;
   }
 
   /// One write, so that the lines of several ranks stay whole; without the stream's lock, which the

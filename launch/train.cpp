@@ -240,7 +240,7 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
   const double call_seconds = seconds / 2;
   RpcOptions options{.seconds = call_seconds};
   for (int rank = 0; rank < map.size(); ++rank) options.titles.push_back(map.role_of(rank));
-  const LastWords words(runtime.world());
+  const LastWords words(runtime.world(), options.titles);
   Rpc rpc(runtime.world(), options);
   const bool has_threads = on_all(runtime.world(), rpc.has_threads());
   int status = 0;
