@@ -21,6 +21,7 @@
 #include "collectives/failure_patience.h"
 #include "collectives/hosted.h"
 #include "collectives/last_words.h"
+#include "collectives/rank_names.h"
 #include "collectives/side_channel.h"
 #include "collectives/stop_signals.h"
 #include "collectives/thread_without_signals.h"
@@ -90,7 +91,7 @@ std::string named(const std::vector<int>& ranks, const std::vector<std::string>&
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) {
     const std::size_t rank = static_cast<std::size_t>(ranks[i]);
-    text += fmt::format("{}{} ({})", i > 0 ? ", " : "", rank, hosts[rank]);
+    text += fmt::format("{}{} ({})", i > 0 ? ", " : "", name_of_rank(ranks[i]), hosts[rank]);
   }
   if (ranks.size() > most) text += fmt::format(" and {} others", ranks.size() - most);
   return text;
@@ -190,7 +191,7 @@ class Watchdog::Watcher {
       end(hang_status, fmt::format("waited {:.0f} s in collective {}, {}; rank {} does not "
                                    "answer, so the rank that does not come is not known",
                                    still.count(), sequence_of(thread.position),
-                                   report.last.empty() ? "?" : report.last[0]));
+                                   report.last.empty() ? "?" : report.last[0], name_of_rank(0)));
     }
   }
 
@@ -287,7 +288,7 @@ class Watchdog::Watcher {
                       behind.size() == 1 ? "has" : "have",
                       is_inside(lowest) ? "still inside" : "for as long as that behind",
                       sequence_of(lowest), example->doing.empty() ? "" : ", in ", example->doing);
-      text += fmt::format("\n  the last collectives of rank {}:{}", behind.front(),
+      text += fmt::format("\n  the last collectives of rank {}:{}", name_of_rank(behind.front()),
                           listed(*example, "\n    "));
     }
     if (!silent.empty()) {
@@ -338,7 +339,7 @@ class Watchdog::Watcher {
     if (const Hosted* const hosted = Hosted::current(); hosted != nullptr && !hosted->prints()) {
       return;
     }
-    const std::string line = fmt::format("rank {} ({}): {}\n", rank_, host_, message);
+    const std::string line = fmt::format("rank {} ({}): {}\n", name_of_rank(rank_), host_, message);
     for (std::size_t at = 0; at < line.size();) {
       const ssize_t written = ::write(STDERR_FILENO, line.data() + at, line.size() - at);
       if (written <= 0) return;

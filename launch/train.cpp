@@ -13,6 +13,7 @@
 #include "collectives/exchange.h"
 #include "collectives/last_words.h"
 #include "collectives/printable.h"
+#include "collectives/rank_names.h"
 #include "collectives/watchdog.h"
 #include "launch/commands.h"
 #include "launch/session.h"
@@ -246,6 +247,7 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
   int status = 0;
   Runtime part(runtime,
                runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
+  const RankNames names(part.world(), runtime.world());
   if (own->role != nullptr) {
     play(*own, map, config, part.world(), rpc, &part.stop_request());
   } else {

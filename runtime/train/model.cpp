@@ -12,6 +12,7 @@
 #include "collectives/fnv1a.h"
 #include "collectives/hosted.h"
 #include "collectives/printable.h"
+#include "collectives/rank_names.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
 #include "runtime/device/kernels/products.h"
@@ -76,7 +77,8 @@ std::vector<std::string> warnings_of(Precision precision, const Communicator& ra
     warnings.push_back(fmt::format(
         "warning: {}{} computes products in {} no faster than in float32: numbers are rounded as "
         "asked for, and a step takes as long or longer",
-        description, slow.size() > 1 ? fmt::format(", of rank {} and those like it,", rank) : "",
+        description,
+        slow.size() > 1 ? fmt::format(", of rank {} and those like it,", name_of_rank(rank)) : "",
         name_of(precision)));
   }
   return warnings;
@@ -252,8 +254,6 @@ void Model::State::break_off() noexcept {
   }
 }
 
-void Model::State::say_remarks() {
-  const auto say_once = [&](std::string& said, std::string now) {
 void Model::State::refuse_in_step(const char* call) const {
   fail(
       "{}: the model is in the middle of a step. A function that ranks call cannot use the model "
@@ -263,6 +263,8 @@ void Model::State::refuse_in_step(const char* call) const {
       call);
 }
 
+void Model::State::say_remarks() {
+  const auto say_once = [&](std::string& said, std::string now) {
     if (!now.empty() && now != said) say(now);
     said = std::move(now);
   };
