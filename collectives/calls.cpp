@@ -21,6 +21,7 @@
 #include "collectives/hosted.h"
 #include "collectives/mpi_reductions.h"
 #include "collectives/nodes.h"
+#include "collectives/rank_names.h"
 #include "collectives/text_list.h"
 #include "collectives/thread_trace.h"
 #include "collectives/thread_without_signals.h"
@@ -58,6 +59,12 @@ Clock::duration duration_of(Seconds seconds) {
   return std::chrono::duration_cast<Clock::duration>(seconds);
 }
 
+std::vector<int> named_ranks_of(const Communicator& ranks) {
+  std::vector<int> named = job_ranks_of(ranks);
+  std::ranges::transform(named, named.begin(), name_of_rank);
+  return named;
+}
+
 }  // namespace
 
 /// A call from its request to its answer. Guarded by the service's mutex but for `is_done`, after
@@ -77,7 +84,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
  public:
   CallService(const Communicator& ranks, const CallsOptions& options)
       : options_(options),
-        job_ranks_(job_ranks_of(ranks)),
+        named_ranks_(named_ranks_of(ranks)),
         has_threads_(options.threads && Calls::can_have_threads()),
         bells_(ranks),
         messages_(ranks),
@@ -194,13 +201,13 @@ class CallService : public std::enable_shared_from_this<CallService> {
 
   [[nodiscard]] std::string name_of(int rank) const {
     const auto index = static_cast<std::size_t>(rank);
-    const std::string number = std::to_string(job_ranks_[index]);
+    const std::string number = std::to_string(named_ranks_[index]);
     if (index >= options_.titles.size()) return number;
     return fmt::format("{} ({})", number, options_.titles[index]);
   }
 
   const CallsOptions options_;
-  const std::vector<int> job_ranks_;
+  const std::vector<int> named_ranks_;  // as messages name them
   const bool has_threads_;
   CallBells bells_;
 
@@ -1128,6 +1135,8 @@ thread_local std::vector<std::weak_ptr<CallService>> served_here;
 }  // namespace
 
 bool has_calls_to_advance() {
+  // Another thread may have destroyed them.
+  std::erase_if(served_here, [](const auto& service) { return service.expired(); });
   return !served_here.empty();
 }
 

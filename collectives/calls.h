@@ -176,7 +176,8 @@ class Calls {
   /// Without threads: looks for what has come, and runs functions. Else it does nothing.
   void progress();
   /// Waits until `ready()`, or for `seconds`. Whether it is ready. Without threads, functions run
-  /// meanwhile, and may make it so. `doing` is for the trace. Throws `Error` if MPI has failed.
+  /// meanwhile, and may make it so. `ready` makes no calls: with threads the service is locked
+  /// around it. `doing` is for the trace. Throws `Error` if MPI has failed.
   bool serve(const std::function<bool()>& ready, double seconds, const std::string& doing);
 
   /// Ends the service: waits until all requests of all ranks are answered. Every rank calls it. Ends
@@ -199,7 +200,8 @@ class Calls {
   std::shared_ptr<CallService> service_;
 };
 
-/// Whether this thread has made `Calls` without threads, which it has to bring on itself.
+/// Whether this thread has made `Calls` without threads that still exist. It has to bring them on
+/// itself.
 [[nodiscard]] bool has_calls_to_advance();
 /// Brings these on, to be put between pieces of work: looks once, and runs one function at most of
 /// each. Does nothing for a while (50 us) after that was in vain. Waits for nobody.

@@ -17,6 +17,7 @@
 #include "collectives/host_transports.h"
 #include "collectives/hosted.h"
 #include "collectives/mpi_transport.h"
+#include "collectives/rank_names.h"
 #include "collectives/staged_transport.h"
 #ifdef MESHWORK_HAS_NCCL
 #include "collectives/nccl/library.h"
@@ -42,21 +43,23 @@ struct RankNccl {
 
 std::string judged(const std::vector<RankNccl>& ranks) {
   const auto lacks = [](const RankNccl& rank) { return !rank.problem.empty(); };
+  const auto named = [](auto rank) { return name_of_rank(static_cast<int>(rank)); };
   if (const auto found = std::find_if(ranks.begin(), ranks.end(), lacks); found != ranks.end()) {
     const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const RankNccl& rank) {
       return rank.problem == found->problem;
     });
-    return all ? found->problem : fmt::format("rank {}: {}", found - ranks.begin(), found->problem);
+    if (all) return found->problem;
+    return fmt::format("rank {}: {}", named(found - ranks.begin()), found->problem);
   }
   for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
     if (ranks[rank].version != ranks[0].version) {
-      return fmt::format("rank 0 has NCCL {} and rank {} NCCL {}; all ranks need the same",
-                         ranks[0].version, rank, ranks[rank].version);
+      return fmt::format("rank {} has NCCL {} and rank {} NCCL {}; all ranks need the same",
+                         named(0), ranks[0].version, named(rank), ranks[rank].version);
     }
     for (std::size_t other = 0; other < rank; ++other) {
       if (ranks[other].gpu == ranks[rank].gpu) {
         return fmt::format("ranks {} and {} share a GPU ({}), and NCCL wants one for each rank",
-                           other, rank, ranks[rank].gpu);
+                           named(other), named(rank), ranks[rank].gpu);
       }
     }
   }

@@ -15,6 +15,7 @@
 #include "collectives/fnv1a.h"
 #include "collectives/hosted.h"
 #include "collectives/joint_failure.h"
+#include "collectives/rank_names.h"
 #include "collectives/text_list.h"
 #include "collectives/wrong_input.h"
 
@@ -28,9 +29,9 @@ constexpr std::chrono::seconds patience_after_failure{5};
 
 constexpr std::int64_t largest_count = std::numeric_limits<int>::max();
 
-/// This rank's number in the job, which is what messages name.
-int job_rank() {
-  return Communicator::world().rank();
+/// The number by which messages name this rank.
+int named_rank() {
+  return name_of_rank(Communicator::world().rank());
 }
 
 template <class Value>
@@ -225,7 +226,7 @@ void require_same_call(const Communicator& communicator, const std::string& call
   const auto mine = std::find_if(calls.begin(), calls.end(),
                                  [&](const DistinctText& other) { return other.text == call; });
   // Which of the calls a rank makes, and its number in the job.
-  const std::array<int, 2> own{static_cast<int>(mine - calls.begin()), job_rank()};
+  const std::array<int, 2> own{static_cast<int>(mine - calls.begin()), named_rank()};
   std::vector<std::array<int, 2>> all(static_cast<std::size_t>(communicator.size()));
   await_ranks(communicator);
   check_mpi(MPI_Allgather(own.data(), 2, MPI_INT, all.data(), 2, MPI_INT, communicator.native()),
@@ -260,12 +261,12 @@ void require_same_settings(const Communicator& communicator, const Settings& set
   }
   const int own = settings != reference ? communicator.rank() : communicator.size();
   const int shower = reduce(communicator, own, MPI_INT, MPI_MIN);
-  int reference_rank = job_rank();
+  int reference_rank = named_rank();
   await_ranks(communicator);
   check_mpi(MPI_Bcast(&reference_rank, 1, MPI_INT, 0, communicator.native()), "MPI_Bcast");
   std::string difference;
   if (communicator.rank() == shower) {
-    difference = first_difference(reference, reference_rank, settings, job_rank());
+    difference = first_difference(reference, reference_rank, settings, named_rank());
   }
   fail("the ranks do not agree on {}: {}", what, broadcast_text(communicator, difference, shower));
 }

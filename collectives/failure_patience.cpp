@@ -8,7 +8,7 @@ namespace meshwork {
 
 namespace {
 
-// Of a watchdog's limit: with the half that a call may take, less than the whole.
+// Of a watchdog's limit. A call may take half of it. Together they are less than the whole.
 constexpr double part_of_limit = 0.4;
 
 struct WatchdogLimits {

@@ -14,6 +14,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hosted.h"
+#include "collectives/rank_names.h"
 
 namespace meshwork {
 namespace {
@@ -131,7 +132,7 @@ std::string joint_failure(const Communicator& communicator, const std::string& o
   if (lowest == communicator.size()) return "";
   const std::string text = broadcast_text(communicator, own, lowest);
   if (smallest(communicator, own == text ? 1 : 0) != 0) return text;
-  int rank = Communicator::world().rank();  // its number in the job, which is what messages name
+  int rank = name_of_rank(Communicator::world().rank());
   await_ranks(communicator);
   check_mpi(MPI_Bcast(&rank, 1, MPI_INT, lowest, communicator.native()), "MPI_Bcast");
   return fmt::format("rank {}: {}", rank, text);

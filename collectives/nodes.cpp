@@ -81,16 +81,20 @@ Cores cores_of(const Communicator& node) {
 
 }  // namespace
 
-std::vector<int> job_ranks_of(const Communicator& communicator) {
+std::vector<int> ranks_in(const Communicator& whole, const Communicator& communicator) {
   const MpiGroup here(communicator.native());
-  const MpiGroup job(Communicator::world().native());
+  const MpiGroup all(whole.native());
   std::vector<int> ranks(static_cast<std::size_t>(communicator.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
-  std::vector<int> job_ranks(ranks.size());
-  check_mpi(MPI_Group_translate_ranks(here.native, communicator.size(), ranks.data(), job.native,
-                                      job_ranks.data()),
+  std::vector<int> numbers(ranks.size());
+  check_mpi(MPI_Group_translate_ranks(here.native, communicator.size(), ranks.data(), all.native,
+                                      numbers.data()),
             "MPI_Group_translate_ranks");
-  return job_ranks;
+  return numbers;
+}
+
+std::vector<int> job_ranks_of(const Communicator& communicator) {
+  return ranks_in(Communicator::world(), communicator);
 }
 
 const Communicator& physical_node_of(const Communicator& ranks) {

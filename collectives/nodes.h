@@ -11,6 +11,9 @@
 
 namespace meshwork {
 
+/// The numbers in `whole` of the ranks of `communicator`, which are part of it. Not collective.
+[[nodiscard]] std::vector<int> ranks_in(const Communicator& whole,
+                                        const Communicator& communicator);
 /// The numbers in the job of the ranks of `communicator`. Not collective.
 [[nodiscard]] std::vector<int> job_ranks_of(const Communicator& communicator);
 

@@ -8,6 +8,7 @@
 
 #include "collectives/error.h"
 #include "collectives/hosted.h"
+#include "collectives/rank_names.h"
 #include "collectives/shared_counters.h"
 
 namespace meshwork {
@@ -332,7 +333,7 @@ void SharedGroup::give_up(const std::string& why) {
 }
 
 std::string SharedGroup::name_of_rank(int rank) const {
-  return fmt::format("rank {}", job_ranks_[static_cast<std::size_t>(rank)]);
+  return fmt::format("rank {}", meshwork::name_of_rank(job_ranks_[static_cast<std::size_t>(rank)]));
 }
 
 }  // namespace meshwork

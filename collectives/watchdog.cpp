@@ -21,6 +21,7 @@
 #include "collectives/failure_patience.h"
 #include "collectives/hosted.h"
 #include "collectives/last_words.h"
+#include "collectives/rank_names.h"
 #include "collectives/side_channel.h"
 #include "collectives/stop_signals.h"
 #include "collectives/thread_without_signals.h"
@@ -90,7 +91,7 @@ std::string named(const std::vector<int>& ranks, const std::vector<std::string>&
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) {
     const std::size_t rank = static_cast<std::size_t>(ranks[i]);
-    text += fmt::format("{}{} ({})", i > 0 ? ", " : "", rank, hosts[rank]);
+    text += fmt::format("{}{} ({})", i > 0 ? ", " : "", name_of_rank(ranks[i]), hosts[rank]);
   }
   if (ranks.size() > most) text += fmt::format(" and {} others", ranks.size() - most);
   return text;
@@ -187,16 +188,19 @@ class Watchdog::Watcher {
     }
     channel_.send(report.text(rank_));
     if (is_inside(thread.position) && still.count() > limit_ + patience.count()) {
-      end(hang_status, fmt::format("waited {:.0f} s in collective {}, {}; rank 0 does not "
+      end(hang_status, fmt::format("waited {:.0f} s in collective {}, {}; rank {} does not "
                                    "answer, so the rank that does not come is not known",
                                    still.count(), sequence_of(thread.position),
-                                   report.last.empty() ? "?" : report.last[0]));
+                                   report.last.empty() ? "?" : report.last[0], name_of_rank(0)));
     }
   }
 
   void look_at_signals(const Watched& thread, Clock::time_point now, Seconds still) {
     if (received_stop_signal() != StopSignal::terminate) return;
-    if (!terminated_) terminated_ = now;
+    if (!terminated_) {
+      terminated_ = now;
+      static_cast<void>(print_missing());
+    }
     if (!is_inside(thread.position)) return;
     const Seconds waited = std::min<Seconds>(still, now - *terminated_);
     const auto where = [&] {
@@ -284,7 +288,7 @@ class Watchdog::Watcher {
                       behind.size() == 1 ? "has" : "have",
                       is_inside(lowest) ? "still inside" : "for as long as that behind",
                       sequence_of(lowest), example->doing.empty() ? "" : ", in ", example->doing);
-      text += fmt::format("\n  the last collectives of rank {}:{}", behind.front(),
+      text += fmt::format("\n  the last collectives of rank {}:{}", name_of_rank(behind.front()),
                           listed(*example, "\n    "));
     }
     if (!silent.empty()) {
@@ -318,7 +322,15 @@ class Watchdog::Watcher {
 
   /// Where nobody has said why the job ends.
   void print_symptom(const std::string& message) const {
-    if (!LastWords::are_said()) print(message);
+    if (!print_missing() && !LastWords::are_said()) print(message);
+  }
+
+  /// Says which ranks are gone, which is then why the job ends. Whether any is.
+  [[nodiscard]] bool print_missing() const {
+    const std::string missing = LastWords::missing();
+    if (missing.empty()) return false;
+    if (LastWords::claim()) print(missing);
+    return true;
   }
 
   /// One write, so that the lines of several ranks stay whole; without the stream's lock, which the
@@ -327,7 +339,7 @@ class Watchdog::Watcher {
     if (const Hosted* const hosted = Hosted::current(); hosted != nullptr && !hosted->prints()) {
       return;
     }
-    const std::string line = fmt::format("rank {} ({}): {}\n", rank_, host_, message);
+    const std::string line = fmt::format("rank {} ({}): {}\n", name_of_rank(rank_), host_, message);
     for (std::size_t at = 0; at < line.size();) {
       const ssize_t written = ::write(STDERR_FILENO, line.data() + at, line.size() - at);
       if (written <= 0) return;

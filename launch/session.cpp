@@ -15,6 +15,7 @@
 #include "collectives/exchange.h"
 #include "collectives/path_text.h"
 #include "collectives/printable.h"
+#include "collectives/rank_names.h"
 #include "launch/run_summary.h"
 #include "layers/pages.h"
 #include "runtime/checkpoint/checksum.h"
@@ -178,7 +179,8 @@ void Session::tell_of_missing() {
   if (found.size() > 1) {
     const auto lacking = std::find_if(found.begin(), found.end(),
                                       [](const DistinctText& one) { return !one.text.empty(); });
-    fail("rank {} does not see the data that others see: {}", lacking->rank, lacking->text);
+    fail("rank {} does not see the data that others see: {}", name_of_rank(lacking->rank),
+         lacking->text);
   }
   if (runtime_->is_root()) print_warnings(missing_);
   missing_.clear();

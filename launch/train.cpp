@@ -13,6 +13,7 @@
 #include "collectives/exchange.h"
 #include "collectives/last_words.h"
 #include "collectives/printable.h"
+#include "collectives/rank_names.h"
 #include "collectives/watchdog.h"
 #include "launch/commands.h"
 #include "launch/session.h"
@@ -240,12 +241,13 @@ int train_with_roles(Runtime& runtime, const CommandLine& line, const RunConfig&
   const double call_seconds = seconds / 2;
   RpcOptions options{.seconds = call_seconds};
   for (int rank = 0; rank < map.size(); ++rank) options.titles.push_back(map.role_of(rank));
-  const LastWords words(runtime.world());
+  const LastWords words(runtime.world(), options.titles);
   Rpc rpc(runtime.world(), options);
   const bool has_threads = on_all(runtime.world(), rpc.has_threads());
   int status = 0;
   Runtime part(runtime,
                runtime.world().split(static_cast<int>(own - roles.begin()), runtime.rank()));
+  const RankNames names(part.world(), runtime.world());
   if (own->role != nullptr) {
     play(*own, map, config, part.world(), rpc, &part.stop_request());
   } else {

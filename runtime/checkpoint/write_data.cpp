@@ -10,6 +10,7 @@
 #include "collectives/element_type.h"
 #include "collectives/file_size_limit.h"
 #include "collectives/hosted.h"
+#include "collectives/rank_names.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
@@ -247,7 +248,8 @@ void write_data_through_root(const DataToWrite& data,
   const Communicator& communicator = data.communicator;
   const std::string& file = data.file;
   const std::int64_t most = std::min(data.part_bytes, message_bytes);
-  const TracedCollective inside(TracePoint(data.trace, "handing the data to rank 0, for " + file));
+  const TracedCollective inside(TracePoint(
+      data.trace, fmt::format("handing the data to rank {}, for {}", name_of_rank(0), file)));
   if (communicator.rank() != 0) {
     for (const TensorPart& tensor : data.tensors) {
       for (const Part& part : parts_of(tensor, most)) {
@@ -255,7 +257,7 @@ void write_data_through_root(const DataToWrite& data,
         check_mpi(MPI_Isend(part.values, static_cast<int>(size_of(part.block)), MPI_FLOAT, 0,
                             message_tag, communicator.native(), &sent),
                   "MPI_Isend");
-        await({&sent, 1}, "MPI_Wait for data on its way to rank 0");
+        await({&sent, 1}, "MPI_Wait for data on its way to the rank that writes");
       }
     }
     return;

@@ -19,6 +19,7 @@
 #include "collectives/exchange.h"
 #include "collectives/file_size_limit.h"
 #include "collectives/path_text.h"
+#include "collectives/rank_names.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
@@ -217,7 +218,8 @@ class Writing {
       if (rank == 0) {
         list = hash;
       } else if (hash != list) {
-        fail("{}: rank {} has other tensors to write than rank 0", final_, rank);
+        fail("{}: rank {} has other tensors to write than rank {}", final_,
+             name_of_rank(static_cast<int>(rank)), name_of_rank(0));
       }
       while (words.more()) {
         const std::size_t tensor = words.take();

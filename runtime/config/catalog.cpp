@@ -1,5 +1,7 @@
 #include "runtime/config/catalog.h"
 
+#include <algorithm>
+
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
 
@@ -8,6 +10,18 @@ namespace meshwork {
 void Catalog::check_class_name(const char* kind, const std::string& name) {
   if (!is_class_name(name)) {
     fail("the {} class \"{}\" does not begin with a capital letter", kind, name);
+  }
+}
+
+void Catalog::check_options_of(const char* kind, const std::string& name,
+                               const Explained& explained,
+                               const std::vector<std::string>& other_keys) {
+  for (const OptionText& option : explained.options) {
+    if (std::ranges::find(other_keys, option.name) == other_keys.end()) continue;
+    fail(
+        "the {0} class \"{1}\" has an option \"{2}\", and \"{2}\" is a key of every {0}; give the "
+        "option another name",
+        kind, name, option.name);
   }
 }
 

@@ -40,6 +40,7 @@ namespace meshwork {
 ///       static constexpr const char* word = "optimizer";      // unknown optimizer "Adem"
 ///       static constexpr const char* article = "an optimizer"; // expected an optimizer
 ///       static std::vector<std::string> other_keys();           // optional: keys that are no options
+///       static OptionText common_key();       // optional: what the reference says of one of these
 ///       static constexpr const char* key = "kind"; // optional: {kind: idx, ...}, not Class: {...}
 ///     };
 template <class Value>
@@ -62,7 +63,7 @@ class Catalog {
 
   /// Throws `Error` if another class of the kind has this name or one of the short names. The name
   /// has to begin with a capital letter, by which configurations tell classes from options, unless
-  /// a key gives it.
+  /// a key gives it. No option has the name of a key that all classes of the kind have.
   template <class Value>
   void enter(CatalogEntry<Value> entry) {
     if constexpr (!named_by_key<Value>) check_class_name(KindOf<Value>::word, entry.class_name);
@@ -77,9 +78,25 @@ class Catalog {
              other->library.empty() ? "" : "; the other is of " + other->library);
       }
     }
+    if constexpr (requires { KindOf<Value>::other_keys(); }) {
+      if (entry.explain) {
+        check_options_of(KindOf<Value>::word, entry.class_name, entry.explain(),
+                         KindOf<Value>::other_keys());
+      }
+    }
     entry.library = library_;
     const std::string name = entry.class_name;
-    described_[KindOf<Value>::word][name] = {entry.short_names, entry.explain};
+    Described described{entry.short_names, entry.explain};
+    if constexpr (requires { KindOf<Value>::common_key(); }) {
+      if (entry.explain) {
+        described.explain = [explain = entry.explain] {
+          Explained all = explain();
+          all.options.insert(all.options.begin(), KindOf<Value>::common_key());
+          return all;
+        };
+      }
+    }
+    described_[KindOf<Value>::word][name] = std::move(described);
     entries_of<Value>().emplace(name, std::move(entry));
   }
 
@@ -209,6 +226,9 @@ class Catalog {
     return *std::any_cast<Entries<Value>>(&kind);
   }
   static void check_class_name(const char* kind, const std::string& name);
+  static void check_options_of(const char* kind, const std::string& name,
+                               const Explained& explained,
+                               const std::vector<std::string>& other_keys);
   static std::string name_like(const std::string& written, const std::string& class_name,
                                const std::vector<std::string>& short_names);
 

@@ -250,6 +250,12 @@ std::string text_of(const std::vector<ConfigMistake>& mistakes) {
 
 std::string mistake_text(const std::string& location, const std::string& path,
                          std::string_view problem) {
+  // "--set roles", of whose value "roles.helper" is a part.
+  const std::string_view option = "--set ";
+  if (!path.empty() && location.starts_with(option) &&
+      path.starts_with(std::string_view(location).substr(option.size()))) {
+    return in_one_line(fmt::format("{}{}: {}", option, path, problem));
+  }
   return in_one_line(fmt::format("{}{}{}{}{}", location, location.empty() ? "" : ": ", path,
                                  path.empty() ? "" : ": ", problem));
 }

@@ -28,6 +28,9 @@ namespace meshwork {
 
 using RpcOptions = CallsOptions;
 
+class RoleEnd;
+class RolesAtWork;
+
 /// The rank that calls a function.
 struct RpcCaller {
   int rank = 0;
@@ -112,11 +115,6 @@ class Rpc {
   /// Without threads (`has_threads`): looks for what has come, and runs functions. A model's steps do so
   /// between two instructions.
   void progress() { calls_.progress(); }
-  /// Waits until `ready()`, or for `seconds`. Whether it is ready. Without threads, functions run
-  /// meanwhile (calls.h).
-  bool serve(const std::function<bool()>& ready, double seconds, const std::string& doing) {
-    return calls_.serve(ready, seconds, doing);
-  }
   /// Every rank calls it. Returns when all calls of all ranks are answered.
   void close() { calls_.close(); }
 
@@ -125,6 +123,14 @@ class Rpc {
   [[nodiscard]] int size() const { return calls_.size(); }
 
  private:
+  // They wait by `serve` where the service has no threads.
+  friend class RoleEnd;
+  friend class RolesAtWork;
+
+  /// `Calls::serve`.
+  bool serve(const std::function<bool()>& ready, double seconds, const std::string& doing) {
+    return calls_.serve(ready, seconds, doing);
+  }
   template <class Result, class... Parameters>
   void define_as(std::string name, std::function<Result(RpcCaller, Parameters...)> function) {
     calls_.define(

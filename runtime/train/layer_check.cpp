@@ -13,6 +13,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/rank_names.h"
 #include "collectives/text_list.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
@@ -340,7 +341,8 @@ std::string on_any_rank(const Communicator& ranks, const std::string& own) {
   const std::vector<DistinctText> all = distinct_texts(ranks, own);
   const auto first = std::ranges::find_if(all, [](const auto& one) { return !one.text.empty(); });
   if (first == all.end()) return "";
-  return all.size() == 1 ? first->text : fmt::format("rank {}: {}", first->rank, first->text);
+  return all.size() == 1 ? first->text
+                         : fmt::format("rank {}: {}", name_of_rank(first->rank), first->text);
 }
 
 // Sleeps until all ranks come here: they may be as many as there are processors.

@@ -13,6 +13,7 @@
 #include "collectives/hosted.h"
 #include "collectives/nodes.h"
 #include "collectives/printable.h"
+#include "collectives/rank_names.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
 #include "runtime/device/kernels/products.h"
@@ -77,7 +78,8 @@ std::vector<std::string> warnings_of(Precision precision, const Communicator& ra
     warnings.push_back(fmt::format(
         "warning: {}{} computes products in {} no faster than in float32: numbers are rounded as "
         "asked for, and a step takes as long or longer",
-        description, slow.size() > 1 ? fmt::format(", of rank {} and those like it,", rank) : "",
+        description,
+        slow.size() > 1 ? fmt::format(", of rank {} and those like it,", name_of_rank(rank)) : "",
         name_of(precision)));
   }
   return warnings;
@@ -251,6 +253,15 @@ void Model::State::break_off() noexcept {
   } catch (const std::exception& problem) {
     abort_or_break(problem.what());
   }
+}
+
+void Model::State::refuse_in_step(const char* call) const {
+  fail(
+      "{}: the model is in the middle of a step. A function that ranks call cannot use the model "
+      "that "
+      "its rank trains; let it note what is to be done, and do it between steps, such as in a "
+      "callback",
+      call);
 }
 
 void Model::State::say_remarks() {

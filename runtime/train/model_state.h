@@ -2,6 +2,7 @@
 // evaluation.cpp.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
@@ -58,8 +59,9 @@ struct Model::State : Blueprint {
   std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
-  bool told_output = false;  // that predictions are of the first output of several
-  bool fitting = false;      // inside fit, whose steps belong to the engine
+  bool told_output = false;          // that predictions are of the first output of several
+  bool fitting = false;              // inside fit, whose steps belong to the engine
+  std::atomic<bool> in_step{false};  // as long as there is an `InStep`
 
   [[nodiscard]] DeviceMesh& mesh() const { return *mesh_; }
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
@@ -86,10 +88,26 @@ struct Model::State : Blueprint {
     State& model_;
     int errors_before_;
   };
-  /// Every collective function begins with it: where calls are checked (device_mesh.h), ends on
-  /// all ranks unless they make this call on this model, with the settings that `settings` gives.
+  /// The model runs a step as long as it lives. A function that other ranks call (collectives/calls.h)
+  /// may run meanwhile: in another thread, or without threads between two instructions.
+  class [[nodiscard]] InStep {
+   public:
+    explicit InStep(State& model) : model_(model) {
+      if (model_.in_step.exchange(true)) model_.refuse_in_step("a step");
+    }
+    ~InStep() { model_.in_step = false; }
+    InStep(const InStep&) = delete;
+    InStep& operator=(const InStep&) = delete;
+
+   private:
+    State& model_;
+  };
+  [[noreturn]] void refuse_in_step(const char* call) const;
+  /// Every collective function begins with it. Throws `Error` in the middle of a step. Where calls are
+  /// checked (device_mesh.h), ends on all ranks unless they make this call on this model, with the settings that `settings` gives.
   template <class GetSettings>
   Call begin_call(const char* call, GetSettings&& settings) {
+    if (in_step) refuse_in_step(call);
     device->make_current();
     if (mesh().checks_calls()) compare_call(call, settings());
     if (std::string_view(call) != "predict_piece") pieces_seen.clear();

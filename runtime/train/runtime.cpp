@@ -15,6 +15,7 @@
 #include "collectives/failure_patience.h"
 #include "collectives/last_words.h"
 #include "collectives/printable.h"
+#include "collectives/rank_names.h"
 #include "collectives/wrong_input.h"
 #include "runtime/train/reporting/terminal.h"
 
@@ -60,7 +61,8 @@ std::string one_message(const std::vector<std::string>& causes,
   if (others == 0 && first == causes.begin()) {
     return *first;
   }
-  const std::string text = fmt::format("rank {}: {}", first - causes.begin(), *first);
+  const int rank = name_of_rank(static_cast<int>(first - causes.begin()));
+  const std::string text = fmt::format("rank {}: {}", rank, *first);
   return others == 0 ? text
                      : fmt::format("{} ({} other rank{} failed as well)", text, others,
                                    others == 1 ? "" : "s");

@@ -8,11 +8,14 @@
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "collectives/communicator.h"
 #include "collectives/error.h"
+#include "collectives/last_words.h"
 #include "collectives/stop_signals.h"
 #include "collectives/transport.h"
 #include "collectives/watchdog.h"
@@ -40,7 +43,11 @@ int run(std::string way, int argc, char** argv) {
   const Communicator world = Communicator::world();
   const auto transport = make_transport("mpi");
   transport->prepare(world);
-  const double limit = way == "terminated" ? 0 : 0.5;
+  std::optional<LastWords> words;
+  if (way == "killed") {
+    words.emplace(world, std::vector<std::string>(static_cast<std::size_t>(world.size()), "board"));
+  }
+  const double limit = way == "terminated" || way == "killed" ? 0 : 0.5;
   Watchdog watchdog(world, {.seconds = limit});
   CollectiveTrace& trace = watchdog.trace();
   const bool is_last = world.rank() == world.size() - 1;
@@ -72,6 +79,7 @@ int run(std::string way, int argc, char** argv) {
     const TracedCollective inside(&trace, trace.label("gradients of d1"));
     loop_for_ever();
   }
+  if (way == "killed" && is_last) std::raise(SIGKILL);
   if (way == "terminated") {
     if (is_last) std::this_thread::sleep_for(std::chrono::hours(1));
     if (world.rank() == 0) std::raise(SIGTERM);

@@ -260,26 +260,29 @@ for role in ("evaluate", "feed"):
             sys.exit(f"{number.name} of the rank with the role {role}: status {job.returncode}\n{said}")
         expect(said, rf"stopped by {number.name} after \d+ updates")
 
-# A rank that is killed, which only others can say: one of them does.
-for role in ("evaluate", "feed"):
+# A rank that is killed, which only others can say: one of them does, and names it.
+kills = [("{train: -1, evaluate: 2}", trainers + 1, trainers + 2), ("{train: -1, feed: 1}", trainers, trainers + 1)]
+if trainers == 2:
+    kills.append(("{feed: 1, train: -1}", 2, 3))
+for roles, rank, ranks in kills:
     pathlib.Path("log.csv").unlink(missing_ok=True)
-    command = [*launcher[:2], str(trainers + 1), *launcher[3:], meshwork, "train", "run.yaml",
-               "--set", f"roles={{train: -1, {role}: 1}}", "--set", "fit.epochs=1000000"]
+    command = [*launcher[:2], str(ranks), *launcher[3:], meshwork, "train", "run.yaml",
+               "--set", f"roles={roles}", "--set", "fit.epochs=1000000"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as job:
         until = time.monotonic() + 30
         while time.monotonic() < until:
             time.sleep(0.05)
             if pathlib.Path("log.csv").exists() and len(log()) > 1:
                 break
-        os.kill(process_of(trainers), signal.SIGKILL)
+        os.kill(process_of(rank), signal.SIGKILL)
         try:
             said = job.communicate(timeout=30)[1]
         except subprocess.TimeoutExpired:
             job.kill()
-            sys.exit(f"that the rank with the role {role} is killed does not end the job")
+            sys.exit(f"that rank {rank} of {roles} is killed does not end the job")
     lines = lines_of_ranks(said)
-    if job.returncode == 0 or len(lines) > 1 or "stopped by" in said:
-        sys.exit(f"that the rank with the role {role} is killed is said so, status {job.returncode}:\n{said}")
+    if job.returncode == 0 or len(lines) != 1 or not re.search(rf"rank {rank}\b.* has died or left", lines[0]):
+        sys.exit(f"that rank {rank} of {roles} is killed is said so, status {job.returncode}:\n{said}")
 
 # A feeder whose file is another.
 for folder, line in (("trains", "1,2\n"), ("feeds", "1,2.5\n")):

@@ -9,6 +9,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/rank_names.h"
 #include "collectives/text_list.h"
 
 namespace meshwork {
@@ -46,7 +47,8 @@ std::string text_of(const Messages& messages, std::int64_t rank, bool sends) {
   std::string text;
   for (const auto& [message, times] : messages) {
     const auto& [other, entry] = message;
-    const std::int64_t from = sends ? rank : other, to = sends ? other : rank;
+    const auto named = [](std::int64_t one) { return name_of_rank(static_cast<int>(one)); };
+    const int from = named(sends ? rank : other), to = named(sends ? other : rank);
     text += fmt::format("from rank {} to rank {}, {} times: {}\n", from, to, times, entry);
   }
   return text;

@@ -14,6 +14,7 @@
 #include "collectives/exchange.h"
 #include "collectives/hosted.h"
 #include "collectives/path_text.h"
+#include "collectives/rank_names.h"
 #include "collectives/text_list.h"
 #include "runtime/config/nearest.h"
 #include "runtime/device/kernel_candidates.h"
@@ -83,7 +84,8 @@ void KernelChooser::read_file() {
 
 void KernelChooser::write_file(const std::vector<std::string>& changed) {
   if (file_.empty()) return;
-  const TracePoint waiting(trace_, "waiting until rank 0 has written the kernels' file");
+  const TracePoint waiting(
+      trace_, fmt::format("waiting until rank {} has written the kernels' file", name_of_rank(0)));
   together(
       *ranks_,
       [&] {

@@ -152,6 +152,7 @@ std::unique_ptr<Feeder> FedSource::feeder(bool shuffle, BatchPosition start, std
 }
 
 Step& FedSource::run(const HostBatch& batch, const StepScalars& scalars) {
+  const Model::State::InStep in_step(*model_);
   Step& step = *steps_[batch.row_count_index];
   if (resident_.is_there()) {
     step.feed_rows(tables_, batch.samples);

@@ -10,6 +10,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hosted.h"
+#include "collectives/rank_names.h"
 #include "runtime/data/sample_copy.h"
 
 namespace meshwork {
@@ -100,7 +101,8 @@ void count_jointly(const Communicator& ranks, const LocalBatch& batch, std::size
   }
   if (counts.rows() == 0) fail("no rank has a row of this batch");
   if (with >= 0 && without >= 0) {
-    fail("the rows of rank {} have weights, those of rank {} have none", with, without);
+    fail("the rows of rank {} have weights, those of rank {} have none", name_of_rank(with),
+         name_of_rank(without));
   }
   counts.weighted = with >= 0;
 }

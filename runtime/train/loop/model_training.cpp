@@ -12,6 +12,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hosted.h"
+#include "collectives/rank_names.h"
 #include "runtime/train/loop/between_steps.h"
 #include "runtime/train/loop/token_text.h"
 #include "runtime/train/state/parameter_snapshot.h"
@@ -35,7 +36,7 @@ std::string first_not_finite(const Step& step, const Communicator& all, const Tr
     return {};
   }
   const int rank = static_cast<int>(first % all.size());
-  return fmt::format("rank {}, in {}", rank,
+  return fmt::format("rank {}, in {}", name_of_rank(rank),
                      broadcast_text(all, rank == all.rank() ? own->where : "", rank));
 }
 
@@ -48,7 +49,8 @@ ModelTraining::ModelTraining(Model::State& model, CallbackList all, bool validat
                          callbacks.adds_logs())),
       model_(&model),
       say_(std::move(say)),
-      agreeing_(model.watchdog->trace().label("agreement with rank 0 (callbacks)")),
+      agreeing_(model.watchdog->trace().label(
+          fmt::format("agreement with rank {} (callbacks)", name_of_rank(0)))),
       locating_(&model.watchdog->trace(), "agreement on where a number is not finite"),
       counting_(&model.watchdog->trace(), "histograms of weights") {}
 

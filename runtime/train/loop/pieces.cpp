@@ -85,6 +85,7 @@ std::vector<std::vector<float>> predict_piece(Model::State& model, const BatchVi
         position, seen == 0 ? "none" : fmt::format("{} positions", seen), piece.rows);
   }
   seen = position + positions;
+  const Model::State::InStep in_step(model);
   Step& step =
       model.engine->step({.mode = Mode::predict, .rows = piece.rows, .positions = positions});
   const Piece at{&sequences, positions};

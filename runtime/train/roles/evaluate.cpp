@@ -21,6 +21,7 @@ namespace {
 constexpr const char* call_of_evaluators = "evaluate";
 constexpr const char* readiness_of_evaluators = "evaluators are ready";
 constexpr const char* names_of_evaluators = "names of what was evaluated";
+constexpr const char* news_for_evaluators = "the next evaluation";
 
 /// Between the thread that is called and the one that evaluates: one job at a time. Where calls have no
 /// threads, it is one.
@@ -29,7 +30,8 @@ struct EvaluationDesk {
   std::optional<std::vector<double>> values;
   std::vector<std::string> names;  // of these
   bool is_ready = false;
-  std::string failure;  // after which nothing more is evaluated
+  bool has_news = false;  // of ranks other than the first: there is an evaluation for all
+  std::string failure;    // after which nothing more is evaluated
   /// Evaluates what was given. Null: another thread does, which waits for it.
   std::function<void()> evaluate;
 };
@@ -59,6 +61,8 @@ class EvaluateRole final : public Role {
     };
     run.rpc.define(readiness_of_evaluators,
                    [&desk, wait_for] { wait_for([&] { return desk.is_ready; }); });
+    run.rpc.define(news_for_evaluators,
+                   [&run, &desk] { run.end.change([&desk] { desk.has_news = true; }); });
     run.rpc.define(names_of_evaluators, [&run, &desk] {
       std::vector<std::string> names;
       run.end.change([&] { names = desk.names; });
@@ -94,9 +98,18 @@ class EvaluateRole final : public Role {
     Model& model = *made;
     const bool is_first = run.ranks.rank() == 0;
     std::vector<float> weights(elements_of(model.graph()));
-    // The first rank's word, whether there is something to evaluate.
+    // The first rank's word, whether there is something to evaluate. The others wait for it as they
+    // wait for the end: meanwhile they serve calls and pass on signals.
+    const std::vector<int> evaluators = run.roles.ranks_of(evaluating_role);
     const auto there_is_more = [&](bool own) {
       int more = own ? 1 : 0;
+      if (!is_first) {
+        static_cast<void>(run.end.wait_for([&] { return desk.has_news; }));
+        run.end.change([&] { desk.has_news = false; });
+      }
+      for (std::size_t i = 1; is_first && own && i < evaluators.size(); ++i) {
+        static_cast<void>(run.rpc.call(evaluators[i], news_for_evaluators));
+      }
       await_ranks(run.ranks);
       check_mpi(MPI_Bcast(&more, 1, MPI_INT, 0, run.ranks.native()), "MPI_Bcast");
       return more != 0;

@@ -211,7 +211,7 @@ namespace {
 
 /// How many ranks have the role `entry`: what it is, or its key "ranks".
 std::int64_t count_of(const ConfigEntry& entry, bool has_options) {
-  constexpr const char* expected = "a positive integer, or -1 for all remaining ranks";
+  constexpr const char* expected = KindOf<SharedRole>::expected_ranks;
   ConfigNode written = entry.value;
   if (written.is_map()) {
     ConfigReader reader(entry.value);

@@ -4,8 +4,9 @@
 //     roles: {train: 6, sample: {ranks: 2, exploration: 0.3}}     # with options
 //
 // The ranks of the job are split in the order in which the roles are written. Those that train are a
-// job of their own: the mesh, checkpoints and messages have their ranks alone, and their numbers are
-// the same as without the others. All ranks can call each other's functions (runtime/rpc).
+// job of their own: the mesh and checkpoints have their ranks alone, and results are the same as without
+// the others. Messages name every rank by its number among all. All ranks can call each other's functions
+// (runtime/rpc).
 //
 // A role is a class of the catalog. One of one's own is a page of an extension:
 //
@@ -124,6 +125,14 @@ struct KindOf<SharedRole> {
   static constexpr const char* word = "role";
   static constexpr const char* article = "a role, such as evaluate";
   static std::vector<std::string> other_keys() { return {"ranks"}; }
+  static OptionText common_key() {
+    return {.name = "ranks",
+            .expected = expected_ranks,
+            .initial = "",
+            .help = "how many ranks have the role",
+            .required = true};
+  }
+  static constexpr const char* expected_ranks = "a positive integer, or -1 for all remaining ranks";
 };
 
 /// Ranks that do the same, from `first` on.

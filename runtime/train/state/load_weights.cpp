@@ -16,6 +16,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/path_text.h"
+#include "collectives/rank_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/reader.h"
@@ -40,7 +41,8 @@ void refuse(const std::filesystem::path& file, const std::vector<std::string>& d
 }
 
 // Where ranks wait for each other over a file, for the watchdog.
-TracePoint waiting(const Model::State& model, const char* what, const std::filesystem::path& file) {
+TracePoint waiting(const Model::State& model, const std::string& what,
+                   const std::filesystem::path& file) {
   return {&model.watchdog->trace(), fmt::format("{} {}", what, file)};
 }
 
@@ -325,7 +327,8 @@ LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeights
   // Rank 0 looks; directories of network file systems differ from node to node.
   std::string found;
   bool checkpoint = false;
-  const TracePoint looking = waiting(*state_, "waiting for rank 0, which looks at", path);
+  const TracePoint looking =
+      waiting(*state_, fmt::format("waiting for rank {}, which looks at", name_of_rank(0)), path);
   together(
       all,
       [&] {

@@ -14,6 +14,7 @@
 #include "collectives/exchange.h"
 #include "collectives/path_text.h"
 #include "collectives/printable.h"
+#include "collectives/rank_names.h"
 #include "collectives/text_list.h"
 #include "collectives/wrong_input.h"
 #include "runtime/checkpoint/new_file.h"
@@ -391,7 +392,7 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
                  listing = list_checkpoints(options.directory, options.best);
                }
              },
-             {trace, "waiting for rank 0's list of " + directory});
+             {trace, fmt::format("waiting for rank {}'s list of {}", name_of_rank(0), directory)});
   }
   // The run begins, or goes on, beside what is none. Only the checkpoint of this name cannot be
   // written, if it comes to that.

@@ -122,7 +122,9 @@ TEST_CASE("errors about an overridden value name the override") {
       "--set optimizer.learning_rate: optimizer.Adam.learning_rate: expected a number, "
       "found \"fast\"");
   CHECK_THROWS_WITH(root.find("fit")->find("epochs")->as<int>(positive),
-                    "--set fit.epochs: fit.epochs: expected a positive integer, found 0");
+                    "--set fit.epochs: expected a positive integer, found 0");
+  CHECK_THROWS_WITH(with({"fit={epochs: 0}"}).find("fit")->find("epochs")->as<int>(positive),
+                    "--set fit.epochs: expected a positive integer, found 0");
   CHECK_THROWS_WITH(root.find("mesh")->find("data")->as<int>(),
                     "--mesh data=two: mesh.data: expected an integer, found \"two\"");
 }

@@ -61,4 +61,11 @@ TEST_CASE("calls without threads are served between the instructions of a progra
   CHECK(runs == 1);
 }
 
+TEST_CASE("calls that another thread has destroyed are not to be brought on any more") {
+  auto calls = std::make_unique<Calls>(Communicator::self(), CallsOptions{.threads = false});
+  CHECK(has_calls_to_advance());
+  std::thread([&calls] { calls.reset(); }).join();
+  CHECK_FALSE(has_calls_to_advance());
+}
+
 }  // namespace meshwork::between_instructions_test

@@ -171,6 +171,34 @@ TEST_CASE("what asks a rank with a role to stop reaches the first rank that trai
   }
 }
 
+TEST_CASE("what asks any of the evaluators to stop reaches the first rank that trains") {
+  const bool threads = GENERATE(true, false);
+  const Communicator world = Communicator::world();
+  Catalog catalog;
+  const RunConfig config = config_of(catalog);
+  const std::vector<RoleRanks> roles = config.roles().on(world.size());
+  const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
+  Rpc rpc(world, {.threads = threads});
+  const RoleMap map = map_of(roles);
+  const JobWithin within(part);
+  if (world.rank() > 0) {
+    StopRequest request;
+    if (world.rank() == world.size() - 1) request.ask(12);
+    play(roles.at(1), map, config, part, rpc, &request);
+  } else {
+    StopRequest passed;
+    RolesAtWork at_work(map, rpc, [&](int reason) { passed.ask(reason); });
+    rpc.open();
+    for (int i = 0; i < 500 && passed.reason() == 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      rpc.progress();
+    }
+    CHECK(passed.reason() == 12);
+    at_work.end(20);
+    rpc.close();
+  }
+}
+
 TEST_CASE("what is wrong with an evaluator ends the evaluation on all, and is said") {
   const bool threads = GENERATE(true, false);
   const Communicator world = Communicator::world();

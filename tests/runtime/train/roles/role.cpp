@@ -20,6 +20,13 @@ template <class Visitor>
 void describe(QuickOptions& options, Visitor& option) {
   option("speed", options.speed, positive, "how fast");
 }
+struct OwnOptions {
+  std::int64_t ranks = 7;
+};
+template <class Visitor>
+void describe(OwnOptions& options, Visitor& option) {
+  option("ranks", options.ranks, "what it means by that");
+}
 class Quick final : public Role {
  public:
   explicit Quick(const QuickOptions& made) : options(made) {}
@@ -94,6 +101,22 @@ TEST_CASE("a role has its ranks alone, or with its options") {
                     Catch::Contains("key \"ranks\" is missing; expected a positive integer, or -1 "
                                     "for all remaining ranks"));
   CHECK_THROWS_WITH(read("{train: {ranks: 1, speed: 5}}"), Catch::Contains("\"speed\""));
+}
+
+TEST_CASE("how many ranks have a role is a key of each, in the reference too, and no option") {
+  Catalog catalog;
+  CHECK_THROWS_WITH(
+      (catalog.add<SharedRole, OwnOptions>(
+          "Own", {}, [](const OwnOptions&) { return std::make_shared<const Idle>(); })),
+      Catch::Contains("the role class \"Own\" has an option \"ranks\", and \"ranks\" "
+                      "is a key of every role"));
+  catalog.add<SharedRole, QuickOptions>("Quick", {"quick"}, [](const QuickOptions& options) {
+    return std::make_shared<const Quick>(options);
+  });
+  const Explained explained = catalog.described().at("role").at("Quick").explain();
+  REQUIRE(explained.options.size() == 2);
+  CHECK(explained.options.front().name == "ranks");
+  CHECK(explained.options.back().name == "speed");
 }
 
 TEST_CASE("roles that do not fit the ranks are an error") {
