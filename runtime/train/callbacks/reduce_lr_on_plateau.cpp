@@ -79,7 +79,8 @@ void describe(ReduceLROnPlateauOptions& options, Visitor& option) {
   option("patience", options.patience, at_least(0), "epochs without improvement before a change");
   option("verbose", options.verbose, "print each change");
   option.choice("mode", options.mode, monitor_modes, "whether lower or higher is better");
-  option("min_delta", options.min_delta, any_finite, "smallest change that counts as an improvement");
+  option("min_delta", options.min_delta, any_finite,
+         "smallest change that counts as an improvement");
   option("cooldown", options.cooldown, at_least(0), "epochs after a change that do not count");
   option("min_lr", options.min_lr, finite_not_negative, "lowest rate");
 }
