@@ -305,6 +305,7 @@ void ProgramBuilder::find_lifetimes() {
   for (Booking& booking : buffers_) {
     booking.first = count;
     booking.last = -1;
+    booking.taken_by = -1;
   }
   for (int i = 0; i < count; ++i) {
     for (const Operand& operand : entries_[static_cast<std::size_t>(i)].operands) {
@@ -349,10 +350,8 @@ void ProgramBuilder::find_heirs() {
 
 // First fit, largest first: each buffer, in order of falling size, takes the lowest gap between the
 // buffers already placed whose lifetimes meet its own. Equal sizes go in the order of booking, so
-// that the same program always gets the same arena. Buffers that take each other's place are one, as
-// the first of them.
-ArenaSummary ProgramBuilder::place() {
-  find_heirs();
+// that the same program always gets the same arena.
+ArenaSummary ProgramBuilder::place_stretches() {
   std::vector<bool> takes_over(buffers_.size(), false);
   for (const Booking& booking : buffers_) {
     if (booking.taken_by >= 0) takes_over[static_cast<std::size_t>(booking.taken_by)] = true;
@@ -390,6 +389,17 @@ ArenaSummary ProgramBuilder::place() {
     summary.bytes = std::max(summary.bytes, aligned(offset + stretch.bytes));
   }
   return summary;
+}
+
+// What lives longer leaves other gaps, which first fit fills better or worse.
+ArenaSummary ProgramBuilder::place() {
+  const ArenaSummary apart = place_stretches();
+  const std::vector<Booking> placed_apart = buffers_;
+  find_heirs();
+  const ArenaSummary joined = place_stretches();
+  if (joined.bytes <= apart.bytes) return joined;
+  buffers_ = placed_apart;
+  return apart;
 }
 
 // Of each observed buffer, what no buffer of a later lifetime lies on.

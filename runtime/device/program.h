@@ -4,8 +4,9 @@
 // runs nothing. `finish` derives each scratch buffer's lifetime from the first and the last
 // instruction that names it, gives buffers whose lifetimes do not meet the same place in one arena
 // (first fit, largest first), and binds every operand to its address. A result takes the place of an
-// input that its kernel reads last, where the kernel may write there. From then on a `Program` is a
-// walk over an array: `run` allocates nothing, looks nothing up and takes no decision.
+// input that its kernel reads last, where the kernel may write there, unless the arena grows by that.
+// From then on a `Program` is a walk over an array: `run` allocates nothing, looks nothing up and takes
+// no decision.
 //
 // Words: a *buffer* is a stretch of memory with a size; it is `scratch` (placed in the arena) or
 // `external` (memory that exists already: parameters, inputs). An *operand* is an offset into a
@@ -274,6 +275,8 @@ class ProgramBuilder {
   void find_lifetimes();
   /// Which results take the place of an input.
   void find_heirs();
+  /// Places all buffers, those that take each other's place as one.
+  ArenaSummary place_stretches();
   ArenaSummary place();
   [[nodiscard]] std::vector<Observation> observations() const;
   /// The program but for the arena, which it is not bound to.

@@ -166,10 +166,10 @@ TEST_CASE("1f1b holds the activations of as many micro-batches as there are stag
     INFO("stage " << stage);
     // Four layers' outputs, and what they receive: of the batch there in the first stage.
     const std::int64_t held = stage == 0 ? 4 : 5;
-    // Gradients and messages on their way are 6, and 3 where all goes forward first. Sums of the
+    // Gradients and messages on their way are 6, and 2 where all goes forward first. Sums of the
     // step are less than 1.
     CHECK(arena(one_forward_one_backward(), stage) / one == held * (4 - stage) + 6);
-    CHECK(arena(gpipe(), stage) / one == held * 16 + 3);
+    CHECK(arena(gpipe(), stage) / one == held * 16 + 2);
     CHECK(arena(in_turn(), stage) < arena(one_forward_one_backward(), stage));
   }
 }
