@@ -138,7 +138,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
   }
   void require_present(int rank, std::string_view where);
   void progress();
-  void advance();
+  bool advance();
   bool serve(const std::function<bool()>& ready, double seconds, const std::string& doing);
   void close();
   void abandon();
@@ -706,14 +706,15 @@ bool CallService::wait(const Ready& ready, Clock::time_point until, const Check&
   }
 }
 
-void CallService::advance() {
-  if (has_threads_ || ends_) return;
+bool CallService::advance() {
+  if (has_threads_ || ends_) return false;
   const Clock::time_point now = Clock::now();
-  if (now < advance_at_) return;
+  if (now < advance_at_) return false;
   bool moved = false;
   static_cast<void>(try_look(moved));
-  if (run_one()) moved = true;
-  advance_at_ = moved ? now : now + between_advances;
+  const bool ran = run_one();
+  advance_at_ = moved || ran ? now : now + between_advances;
+  return ran;
 }
 
 bool CallService::serve(const std::function<bool()>& ready, double seconds,
@@ -721,6 +722,13 @@ bool CallService::serve(const std::function<bool()>& ready, double seconds,
   Clock::time_point until = Clock::time_point::max();
   if (seconds < 1e9) until = Clock::now() + duration_of(Seconds(std::max(seconds, 0.0)));
   const auto is_over = [&] { return is_broken_ || ready(); };
+  // Inside of a function it has the turn, so that no other could make it ready.
+  if (!has_threads_ && serving_for == this && !is_over()) {
+    fail(
+        "{}: a function that ranks call waits for its own rank, which does nothing else meanwhile: "
+        "the service has no threads",
+        doing);
+  }
   const bool came = wait(
       is_over, until, [] {}, [&] { return doing; });
   const std::scoped_lock lock(mutex_);
@@ -1140,10 +1148,13 @@ bool has_calls_to_advance() {
   return !served_here.empty();
 }
 
-void advance_calls() {
+bool advance_calls() {
+  bool ran = false;
   for (std::size_t i = 0; i < served_here.size(); ++i) {  // a function may make more of them
-    if (const std::shared_ptr<CallService> service = served_here[i].lock()) service->advance();
+    const std::shared_ptr<CallService> service = served_here[i].lock();
+    if (service && service->advance()) ran = true;
   }
+  return ran;
 }
 
 Calls::Calls(const Communicator& ranks, const CallsOptions& options)

@@ -11,10 +11,10 @@
 //     answer.get().front;                                       // "cba"
 //     calls.close();                                            // all ranks
 //
-// Words. The *caller* sends a *request* to the *callee*, whose *function* has the request's name. The
-// callee sends an *answer*: what the function returned, or the message of what it threw. An `Answer`
-// is the caller's end of it. Functions are defined on each rank by itself, so ranks may have
-// different ones. Here payloads are bytes (call_payload.h); runtime/rpc gives them types.
+// Words. The *caller* sends a *request* to the *callee*, whose *function* has the request's name.
+// The callee sends an *answer*: what the function returned, or the message of what it threw. An
+// `Answer` is the caller's end of it. Functions are defined on each rank by itself, so ranks may
+// have different ones. Here payloads are bytes (call_payload.h); runtime/rpc gives them types.
 //
 // What is guaranteed:
 //   - A call ends once: with the answer, with the error of the far function, after its time limit, or
@@ -30,24 +30,25 @@
 //   - Functions of a rank run one at a time, so what they share needs no lock. One that waits for an
 //     answer lets others run meanwhile; so functions that call each other in a circle do not block.
 //
-// Who looks at MPI. One thread at a time has the *role* (a mutex), as in mpi_reductions.h. A rank that
-// waits in `get` takes it, so that an answer meets a thread that is awake. Otherwise the *leader* has
-// it, one of the service's threads. The leader runs functions in its own thread, since handing them
-// over takes longer than most. Another thread, the *standby*, looks each millisecond while the rank is
-// awake, and takes over from a leader that has not come back from its function. From a leader whose
-// function waits for an answer it takes over at once. There is one more standby whenever the last one
-// has become leader. With nothing to do for some milliseconds, the leader sleeps until it is rung
-// (call_bells.h), and so does the standby. An idle service costs a step twenty looks a second.
+// Who looks at MPI. One thread at a time has the *role* (a mutex), as in mpi_reductions.h. A rank
+// that waits in `get` takes it, so that an answer meets a thread that is awake. Otherwise the
+// *leader* has it, one of the service's threads. The leader runs functions in its own thread, since
+// handing them over takes longer than most. Another thread, the *standby*, looks each millisecond
+// while the rank is awake, and takes over from a leader that has not come back from its function.
+// From a leader whose function waits for an answer it takes over at once. There is one more standby
+// whenever the last one has become leader. With nothing to do for some milliseconds, the leader
+// sleeps until it is rung (call_bells.h), and so does the standby. An idle service costs a step
+// twenty looks a second.
 //
 // How much may be under way. A rank has at most `window` requests at a callee; the rest wait at the
 // caller, so a callee's memory is bounded by its callers. Requests that a function makes do not
 // count: they are part of a request that already does, which could not end while they waited.
 //
 // Without MPI_THREAD_MULTIPLE there are no threads (MESHWORK_PROGRESS=polls asks for the same). The
-// program's thread then serves: in `call`, which sends, in `get`, `serve` and `progress`, which also
-// run functions, and in `close`. So does `advance_calls`, which a model's steps call between two
-// instructions. A rank that does none of these answers nobody. The thread must hold no lock there that
-// a function takes.
+// program's thread then serves: in `call`, which sends, in `get`, `serve` and `progress`, which
+// also run functions, and in `close`. So does `advance_calls`, which a model's steps call between
+// two instructions. A rank that does none of these answers nobody. The thread must hold no lock
+// there that a function takes.
 //
 // Where the job is hosted (hosted.h), `get` and `close` leave when another rank has failed. While a
 // thread waits in them, the trace of its watchdog says for what (thread_trace.h).
@@ -115,8 +116,9 @@ struct CallOptions {
 class CallService;
 struct CallState;
 
-/// What will be the answer of a call. Destroyed before that, the answer is dropped; the function runs
-/// all the same. Its `Calls` may be gone: then the call has failed. One thread at a time uses it.
+/// What will be the answer of a call. Destroyed before that, the answer is dropped; the function
+/// runs all the same. Its `Calls` may be gone: then the call has failed. One thread at a time uses
+/// it.
 class Answer {
  public:
   Answer() = default;
@@ -141,9 +143,9 @@ class Answer {
   std::shared_ptr<CallState> state_;
 };
 
-/// What a rank runs for others: takes the caller's rank and what it sent. What it throws, the caller
-/// gets. It may call, define and wait for answers. It runs in a thread of the service, or where there
-/// is none in the program's.
+/// What a rank runs for others: takes the caller's rank and what it sent. What it throws, the
+/// caller gets. It may call, define and wait for answers. It runs in a thread of the service, or
+/// where there is none in the program's.
 using CallFunction = std::function<CallPayload(int caller, CallPayload arguments)>;
 
 class Calls {
@@ -168,21 +170,22 @@ class Calls {
   [[nodiscard]] Answer call(int rank, std::string_view name, CallPayload arguments,
                             const CallOptions& options = {});
 
-  /// For a wait that is not in `get`: throws `RanksParted` if `rank`, of this node, is gone and has not
-  /// closed. `where` says where this rank waits: "rank 2 has died or left, and rank 0 waits for it
-  /// `where`". Costs a system call.
+  /// For a wait that is not in `get`: throws `RanksParted` if `rank`, of this node, is gone and has
+  /// not closed. `where` says where this rank waits: "rank 2 has died or left, and rank 0 waits for
+  /// it `where`". Costs a system call.
   void require_present(int rank, std::string_view where);
 
   /// Without threads: looks for what has come, and runs functions. Else it does nothing.
   void progress();
   /// Waits until `ready()`, or for `seconds`. Whether it is ready. Without threads, functions run
   /// meanwhile, and may make it so. `ready` makes no calls: with threads the service is locked
-  /// around it. `doing` is for the trace. Throws `Error` if MPI has failed.
+  /// around it. `doing` is for the trace. Throws `Error` if MPI has failed; without threads also
+  /// inside of a function, unless it is ready: nothing else could run meanwhile.
   bool serve(const std::function<bool()>& ready, double seconds, const std::string& doing);
 
-  /// Ends the service: waits until all requests of all ranks are answered. Every rank calls it. Ends
-  /// the job if one function here runs on for `closing_seconds`. Throws `RanksParted` with the number
-  /// of a rank of this node that is gone and has not closed.
+  /// Ends the service: waits until all requests of all ranks are answered. Every rank calls it.
+  /// Ends the job if one function here runs on for `closing_seconds`. Throws `RanksParted` with the
+  /// number of a rank of this node that is gone and has not closed.
   void close();
 
   /// Whether threads bring calls on.
@@ -204,7 +207,8 @@ class Calls {
 /// itself.
 [[nodiscard]] bool has_calls_to_advance();
 /// Brings these on, to be put between pieces of work: looks once, and runs one function at most of
-/// each. Does nothing for a while (50 us) after that was in vain. Waits for nobody.
-void advance_calls();
+/// each. Does nothing for a while (50 us) after that was in vain. Waits for nobody. Whether a
+/// function ran.
+bool advance_calls();
 
 }  // namespace meshwork

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::microseconds brief_wait{500};
 
-// The values of all ranks, which each finds the smallest of, or the smallest.
+// An exchange that has begun: each rank gets the values of all, or the smallest of them.
 class Started {
  public:
   Started(const Communicator& communicator, int value) {

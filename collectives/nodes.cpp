@@ -97,15 +97,13 @@ std::vector<int> job_ranks_of(const Communicator& communicator) {
   return ranks_in(Communicator::world(), communicator);
 }
 
-const Communicator& physical_node_of(const Communicator& ranks) {
+std::shared_ptr<const Communicator> physical_node_of(const Communicator& ranks) {
+  using Node = std::shared_ptr<const Communicator>;
   static const auto key = std::make_shared<const int>(0);  // whose attachment it is
-  void* found = ranks.attachment(key.get());
-  if (found == nullptr) {
-    const auto node = std::make_shared<Communicator>(ranks.split_by_node());
-    found = node.get();
-    ranks.attach(key, node);
-  }
-  return *static_cast<const Communicator*>(found);
+  if (void* const kept = ranks.attachment(key.get())) return *static_cast<Node*>(kept);
+  const auto node = std::make_shared<Node>(std::make_shared<Communicator>(ranks.split_by_node()));
+  if (Hosted::current() == nullptr) ranks.attach(key, node);
+  return *node;
 }
 
 int threads_asked_for() {
@@ -134,12 +132,12 @@ Nodes::Nodes(const Communicator& ranks, int ranks_a_node) {
   const int own = job_ranks[static_cast<std::size_t>(ranks.rank())];
   if (ranks_a_node == 0) ranks_a_node = imitated_ranks_a_node();
   // A node is called by the first of its ranks.
-  const Communicator& physical = physical_node_of(ranks);
-  const Cores cores = cores_of(physical);
+  const std::shared_ptr<const Communicator> physical = physical_node_of(ranks);
+  const Cores cores = cores_of(*physical);
   const int threads = threads_asked_for();
   has_spare_core_ = threads > 0 && cores.ranks > 0 && cores.count >= cores.ranks * (threads + 1);
   is_crowded_ = cores.count < cores.ranks;
-  const int node = ranks_a_node > 0 ? own / ranks_a_node : job_ranks_of(physical).front();
+  const int node = ranks_a_node > 0 ? own / ranks_a_node : job_ranks_of(*physical).front();
   std::vector<int> nodes(job_ranks.size());
   await_ranks(ranks);
   check_mpi(MPI_Allgather(&node, 1, MPI_INT, nodes.data(), 1, MPI_INT, ranks.native()),

@@ -5,6 +5,7 @@
 // MESHWORK_RANKS_A_NODE lets so many ranks of the job, in their order, count as a node.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -17,9 +18,10 @@ namespace meshwork {
 /// The numbers in the job of the ranks of `communicator`. Not collective.
 [[nodiscard]] std::vector<int> job_ranks_of(const Communicator& communicator);
 
-/// The ranks of `ranks` that share the calling rank's memory, imitated nodes aside. Kept with `ranks`;
-/// the first time, every rank of `ranks` calls it.
-[[nodiscard]] const Communicator& physical_node_of(const Communicator& ranks);
+/// The ranks of `ranks` that share the calling rank's memory, imitated nodes aside. Kept with
+/// `ranks`, but where a job is hosted, whose communicators may have to be left. Every rank of
+/// `ranks` calls it.
+[[nodiscard]] std::shared_ptr<const Communicator> physical_node_of(const Communicator& ranks);
 
 /// How many threads OMP_NUM_THREADS asks for, where it begins with a whole positive number (of a
 /// list the first counts); 0: it asks for nothing. Throws `EnvironmentError` for more than

@@ -26,7 +26,7 @@ namespace meshwork {
 struct SharedTransportOptions {
   SharedGroupOptions group = {};
   std::shared_ptr<const Nodes> nodes = nullptr;  // of the ranks; null: they are asked
-  int ranks_a_node = 0;                          // for tests, as for Nodes
+  int ranks_a_node = 0;                          // for tests, as for Nodes; without `nodes`
   std::optional<bool> crowded = std::nullopt;    // for tests, in place of what Nodes finds
 };
 

@@ -1,16 +1,20 @@
 #include "layers/initializers/listed.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/fnv1a.h"
 
 namespace meshwork {
 
 Initializer Listed(std::vector<double> values) {
-  Settings settings{{"values", fmt::format("{}", values)}};
+  Settings settings{
+      {"values", fmt::format("{} of hash {:016x}", values.size(),
+                             fnv1a(std::as_bytes(std::span(std::as_const(values)))))}};
   const auto count = std::ssize(values);
   return {.name = "listed",
           .settings = std::move(settings),

@@ -6,8 +6,8 @@
 //
 // Its pages are like those of Meshwork: what `add_swish` enters in the catalog (catalog.h) is named
 // in configurations, described by `meshwork reference`, and written to checkpoints like all else. A
-// configuration lists libraries under `extensions`; `--extension` adds one. launch/examples/extension
-// has a layer with a kernel of its own, an initializer, an optimizer, a loss and a data source.
+// configuration lists libraries under `extensions`; `--extension` adds one.
+// launch/examples/extension has a page of each kind.
 //
 // A catalog has a library once. That stays until the process ends, since its objects may live as
 // long. Kernels are those of the process: devices that are made from then on have them.

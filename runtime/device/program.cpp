@@ -32,9 +32,11 @@ void Program::run() {
   const bool advances = has_calls_to_advance();
   if (!measured_.seconds.empty()) {
     run_measured();
-    if (advances) advance_calls();  // whose time would be an instruction's
+    if (advances) (void)advance_calls();  // whose time would be an instruction's
   } else if (advances) {
-    walk(prepared(), [](std::size_t) { advance_calls(); });
+    walk(prepared(), [this](std::size_t) {
+      if (advance_calls()) device_->make_current();  // a function may have used another
+    });
   } else {
     walk(prepared(), [](std::size_t) {});
   }
@@ -339,6 +341,7 @@ void ProgramBuilder::find_heirs() {
     const Booking& result = booked(in_place.output);
     if (!result.in_arena || result.first != now || !names_whole(in_place.output)) continue;
     for (const int input : in_place.inputs) {
+      if (input == in_place.output) continue;
       Booking& read = booked(input);
       if (read.in_arena && read.last == now && read.bytes == result.bytes && names_whole(input)) {
         read.taken_by = operands[static_cast<std::size_t>(in_place.output)].buffer.id;

@@ -3,10 +3,10 @@
 // A `ProgramBuilder` books: scratch buffers, and instructions (a kernel with its operands). Booking
 // runs nothing. `finish` derives each scratch buffer's lifetime from the first and the last
 // instruction that names it, gives buffers whose lifetimes do not meet the same place in one arena
-// (first fit, largest first), and binds every operand to its address. A result takes the place of an
-// input that its kernel reads last, where the kernel may write there, unless the arena grows by that.
-// From then on a `Program` is a walk over an array: `run` allocates nothing, looks nothing up and takes
-// no decision.
+// (first fit, largest first), and binds every operand to its address. A result takes the place of
+// an input that its kernel reads last, where the kernel may write there, unless the arena grows by
+// that. From then on a `Program` is a walk over an array: `run` allocates nothing, looks nothing up
+// and takes no decision.
 //
 // Words: a *buffer* is a stretch of memory with a size; it is `scratch` (placed in the arena) or
 // `external` (memory that exists already: parameters, inputs). An *operand* is an offset into a

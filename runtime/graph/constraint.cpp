@@ -7,6 +7,16 @@
 namespace meshwork {
 
 void check_constraint(const Constraint& constraint, const Shape& shape) {
+  if (constraint.active() && constraint.name.empty()) fail("a constraint has no name");
+  if (constraint.elements) {
+    const KernelSpec kernel = constraint.elements(element_count(shape));
+    if (!std::ranges::count(kernel.in_place().inputs, 0)) {
+      fail(
+          "the constraint \"{}\": its kernel \"{}\" does not say by `in_place` that it may write "
+          "over what it reads",
+          constraint.name, kernel.text());
+    }
+  }
   if (constraint.check) constraint.check(shape);
   if (!constraint.norms) return;
   if (!constraint.norms->factors) {

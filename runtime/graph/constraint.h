@@ -5,8 +5,9 @@
 //   norms      values are multiplied by factors, one for each norm over some dimensions. A kernel makes the factors of
 //              the norms. Norms are those of the whole variable, however it is split.
 //
-// A set of constraints is open: a constraint is a function, and a class of the catalog. Those that Meshwork has are in
-// layers/constraints, a page each, by Keras's formulas (keras.io/api/layers/constraints).
+// A set of constraints is open: a constraint is a function, and a class of the catalog. Those that
+// Meshwork has are in layers/constraints, a page each, by Keras's formulas
+// (keras.io/api/layers/constraints).
 #pragma once
 
 #include <cstddef>
@@ -36,14 +37,16 @@ struct ConstrainedAxis {
 
 struct NormRule {
   ConstrainedAxis axis = {};  // over which norms are taken
-  /// The kernel that makes `count` factors. Operands: squared norms (count; float64), factors (count; float32).
+  /// The kernel that makes `count` factors. Operands: squared norms (count; float64), factors
+  /// (count; float32).
   std::function<KernelSpec(std::int64_t count)> factors;
 };
 
 struct Constraint {
   std::string name = {};  // as configurations call it; "": none
   Settings settings = {};
-  /// The kernel that writes what becomes of `count` elements. May be in place. Operands: values, values.
+  /// The kernel that writes what becomes of `count` elements over them, which its specification
+  /// says it may (InPlace). Operands: values, values.
   std::function<KernelSpec(std::int64_t count)> elements = {};
   std::optional<NormRule> norms = {};
   /// Throws `Error` for a shape of whole variables that it is not for; null: it is for all.

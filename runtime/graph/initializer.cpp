@@ -60,6 +60,9 @@ double RandomNumbers::truncated_normal(std::int64_t index) {
 }
 
 void check_initializer(const Initializer& initializer, const Shape& shape) {
+  if (initializer.values && (initializer.name.empty() || initializer.name == Initializer().name)) {
+    fail("an initializer of one's own has no name of its own");
+  }
   if (initializer.check) initializer.check(shape);
 }
 

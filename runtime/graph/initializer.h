@@ -1,12 +1,13 @@
 // Initial values of variables.
 //
-// An initializer says the value of each element of a variable, by the element's index in the whole variable. What is
-// drawn follows from the seed, the variable's path and that index alone (RandomNumbers). So every mesh and layout
-// starts from the same bits, and a rank computes only the elements that it holds.
+// An initializer says the value of each element of a variable, by the element's index in the whole
+// variable. What is drawn follows from the seed, the variable's path and that index alone
+// (RandomNumbers). So every mesh and layout starts from the same bits, and a rank computes only the
+// elements that it holds.
 //
-// A set of initializers is open: an initializer is a function, and a class of the catalog. Those that Meshwork has are
-// in layers/initializers, a page each, by Keras's formulas (keras.io/api/layers/initializers). One's own is made by
-// make_initializer.h:
+// A set of initializers is open: an initializer is a function, and a class of the catalog. Those
+// that Meshwork has are in layers/initializers, a page each, by Keras's formulas
+// (keras.io/api/layers/initializers). One's own is made by make_initializer.h:
 //
 //     Initializer Ramp(const RampOptions& options = {}) {
 //       return make_initializer("Ramp", options, [options](const InitializedVariable& of) -> ElementValue {
@@ -41,8 +42,8 @@ struct InitializedVariable {
   Fans fans;              // as the layer says, or the shape of the whole variable
 };
 
-/// The value of an element, by its row-major index in the whole variable. A rank asks for the elements of its block,
-/// in ascending order mostly, and for some of them again.
+/// The value of an element, by its row-major index in the whole variable. A rank asks for the
+/// elements of its block, in ascending order mostly, and for some of them again.
 using ElementValue = std::function<double(std::int64_t index)>;
 
 struct Initializer {
@@ -59,8 +60,8 @@ struct Initializer {
   }
 };
 
-/// Numbers for the elements of a variable, in whatever order they are asked for. Streams of one key are unrelated; an
-/// initializer that draws several numbers for an element takes a stream for each.
+/// Numbers for the elements of a variable, in whatever order they are asked for. Streams of one key
+/// are unrelated; an initializer that draws several numbers for an element takes a stream for each.
 class RandomNumbers {
  public:
   explicit RandomNumbers(std::uint64_t key, std::uint64_t stream = 0);
@@ -80,9 +81,9 @@ class RandomNumbers {
 /// Throws `Error` for shapes that the initializer is not for.
 void check_initializer(const Initializer& initializer, const Shape& shape);
 
-/// Writes the values of `block` of a variable of global `shape` into `values` (row-major). Throws `Error` as
-/// check_initializer, and for values that are no finite float32 numbers. The first and the last are asked for again: throws
-/// if they differ.
+/// Writes the values of `block` of a variable of global `shape` into `values` (row-major). Throws
+/// `Error` as check_initializer, and for values that are no finite float32 numbers. The first and
+/// the last are asked for again: throws if they differ.
 void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
                 std::uint64_t key, std::span<float> values);
 

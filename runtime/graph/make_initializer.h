@@ -10,8 +10,8 @@
 
 namespace meshwork {
 
-/// `values` gives a variable's ElementValue (initializer.h); `check` throws `Error` for shapes that the initializer is
-/// not for. Throws `Error` for options out of range.
+/// `values` gives a variable's ElementValue (initializer.h); `check` throws `Error` for shapes that
+/// the initializer is not for. Throws `Error` for options out of range.
 template <class Options, class Values>
 [[nodiscard]] Initializer make_initializer(const std::string& name, const Options& options,
                                            Values values,

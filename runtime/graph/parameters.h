@@ -32,8 +32,8 @@ class Parameters {
   Parameters(Device& device, ParameterForm form, std::vector<Slot> slots,
              const ParameterMemory& memory = {});
 
-  /// Gives every variable its initial value, keyed by `seed` and path, and every slot its own. Throws
-  /// `Error` that names the variable and its initializer if that fails.
+  /// Gives every variable its initial value, keyed by `seed` and path, and every slot its own.
+  /// Throws `Error` that names the variable and its initializer if that fails.
   void initialize(const Plan& plan, std::uint64_t seed);
 
   [[nodiscard]] const ParameterForm& form() const { return form_; }

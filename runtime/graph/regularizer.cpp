@@ -7,6 +7,7 @@
 namespace meshwork {
 
 void check_regularizer(const Regularizer& regularizer, const Shape& shape) {
+  if (regularizer.active() && regularizer.name.empty()) fail("a regularizer has no name");
   if (regularizer.sums.empty() != !regularizer.slope) {
     fail("the regularizer \"{}\" has {}; it needs both or neither", regularizer.name,
          regularizer.slope ? "a slope but no sums" : "sums but no slope");

@@ -7,8 +7,9 @@
 //                  sum of these, and the derivative.
 // The penalty is the same on every mesh: each part of a variable is counted by one rank.
 //
-// A set of regularizers is open: a regularizer is a function, and a class of the catalog. Those that Meshwork has are
-// in layers/regularizers, a page each. `l1_l2.cpp` charges elements, `orthogonal_regularizer.cpp` the whole.
+// A set of regularizers is open: a regularizer is a function, and a class of the catalog. Those
+// that Meshwork has are in layers/regularizers, a page each. `l1_l2.cpp` charges elements,
+// `orthogonal_regularizer.cpp` the whole.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ class WholeBooking {
   virtual void emit(const KernelSpec& spec, std::vector<Operand> operands) = 0;
 };
 
-/// `factor` times the sum that the kernel `sum` makes of `terms`. Operands: terms, s (float64 scalar).
+/// `factor` times the sum that the kernel `sum` makes of `terms`. Operands: terms, s (float64
+/// scalar).
 struct WholePenalty {
   double factor = 0;
   KernelSpec sum;
@@ -62,7 +64,8 @@ struct Regularizer {
   std::string name = {};  // as configurations call it; "": none
   Settings settings = {};
   std::vector<PenaltySum> sums = {};
-  /// The kernel that adds to the gradient the slopes of all sums, with their factors. Operands: values, gradient.
+  /// The kernel that adds to the gradient the slopes of all sums, with their factors. Operands:
+  /// values, gradient.
   std::function<KernelSpec(std::int64_t count)> slope = {};
   std::optional<WholeRule> whole = {};
   /// Throws `Error` for a shape of whole variables that it is not for; null: it is for all.

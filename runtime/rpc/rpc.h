@@ -9,9 +9,11 @@
 //     rpc.close();                                                         // all ranks
 //
 // values.h says which types arguments and results may have. What a call promises, and who brings it
-// on, stands in collectives/calls.h; here that is given types. A function's first parameter may be an
-// `RpcCaller`, which says who calls. Functions run in a thread of their own, one at a time, beside
-// what the rank's program does: what they share with that needs a lock.
+// on, stands in collectives/calls.h; here that is given types. A function's first parameter may be
+// an `RpcCaller`, which says who calls. Functions run one at a time, in a thread of their own
+// beside what the rank's program does: what they share with that needs a lock. Where there are no
+// threads, calls.h says in which function of the program they run, which must hold no such lock
+// there.
 #pragma once
 
 #include <functional>
@@ -54,9 +56,9 @@ class RpcAnswer {
   [[nodiscard]] bool is_ready() const { return answer_.is_ready(); }
   /// Waits for at most `seconds`. Whether it is ready.
   bool wait_for(double seconds) { return answer_.wait_for(seconds); }
-  /// Waits. Once only. Throws `CallFailed` with the message of what the function threw, or with what
-  /// it takes and gives where the call does not fit it; `UnknownFunction`, with the nearest name;
-  /// `CallTimedOut`; or `RanksParted` where its rank is gone.
+  /// Waits. Once only. Throws `CallFailed` with the message of what the function threw, or with
+  /// what it takes and gives where the call does not fit it; `UnknownFunction`, with the nearest
+  /// name; `CallTimedOut`; or `RanksParted` where its rank is gone.
   Result get();
 
  private:
@@ -65,8 +67,8 @@ class RpcAnswer {
 
 /// What `answer` brings. Names the nearest function where there is none of the name.
 [[nodiscard]] RpcReader rpc_result(Answer& answer);
-/// Throws what a call with the codes of `given`, a result and arguments, has wrong for a function of
-/// `result` and `parameters`.
+/// Throws what a call with the codes of `given`, a result and arguments, has wrong for a function
+/// of `result` and `parameters`.
 void rpc_check(char result, std::string_view parameters, std::string_view given);
 
 /// What was read, as the parameter of a function that takes it.
@@ -81,8 +83,8 @@ Parameter rpc_pass(Value& value) {
 
 class Rpc {
  public:
-  /// Between `ranks`, which all call this. Where the program's own thread has to bring calls on, rank 0
-  /// says so on standard error.
+  /// Between `ranks`, which all call this. Where the program's own thread has to bring calls on,
+  /// rank 0 says so on standard error.
   explicit Rpc(const Communicator& ranks, const RpcOptions& options = {});
 
   /// What this rank answers to `name` with. Not collective. `function` has parameters and a result
@@ -112,8 +114,8 @@ class Rpc {
   /// Throws `RanksParted` if `rank` is gone, while this one waits for it `where` (calls.h).
   void require_present(int rank, std::string_view where) { calls_.require_present(rank, where); }
 
-  /// Without threads (`has_threads`): looks for what has come, and runs functions. A model's steps do so
-  /// between two instructions.
+  /// Without threads (`has_threads`): looks for what has come, and runs functions. A model's steps
+  /// do so between two instructions.
   void progress() { calls_.progress(); }
   /// Every rank calls it. Returns when all calls of all ranks are answered.
   void close() { calls_.close(); }

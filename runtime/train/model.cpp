@@ -349,9 +349,9 @@ Model::Model(Blueprint blueprint, DeviceMesh& mesh)
   for (const std::string& warning : state_->warnings) {
     state_->say("warning: " + warning);
   }
-  const Communicator& node = physical_node_of(state_->mesh().all());
+  const std::shared_ptr<const Communicator> node = physical_node_of(state_->mesh().all());
   state_->device =
-      for_option("device", [&] { return make_device_on_node(state_->options.device, node); });
+      for_option("device", [&] { return make_device_on_node(state_->options.device, *node); });
   Device& device = *state_->device;
   // Before anything is made together: ranks that differ would wait for each other in that.
   require_same_settings(state_->mesh().all(), settings_of(state_->options, device.traits().kind),

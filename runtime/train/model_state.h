@@ -50,7 +50,8 @@ struct Model::State : Blueprint {
   std::unique_ptr<Engine> engine;
   /// By rows, and whether they have weights, and whether ranks have rows of their own.
   std::map<std::tuple<Mode, std::int64_t, bool, bool>, std::unique_ptr<UserBatches>> user_batches;
-  /// Of steps on rows that each rank has: values of a row by field, once they are known, and counts.
+  /// Of steps on rows that each rank has: values of a row by field, once they are known, and
+  /// counts.
   std::vector<std::int64_t> row_elements;
   JointCounts row_counts;
   TracePoint counting_rows;
@@ -88,8 +89,9 @@ struct Model::State : Blueprint {
     State& model_;
     int errors_before_;
   };
-  /// The model runs a step as long as it lives. A function that other ranks call (collectives/calls.h)
-  /// may run meanwhile: in another thread, or without threads between two instructions.
+  /// The model runs a step as long as it lives. A function that other ranks call
+  /// (collectives/calls.h) may run meanwhile: in another thread, or without threads between two
+  /// instructions.
   class [[nodiscard]] InStep {
    public:
     explicit InStep(State& model) : model_(model) {
@@ -103,8 +105,9 @@ struct Model::State : Blueprint {
     State& model_;
   };
   [[noreturn]] void refuse_in_step(const char* call) const;
-  /// Every collective function begins with it. Throws `Error` in the middle of a step. Where calls are
-  /// checked (device_mesh.h), ends on all ranks unless they make this call on this model, with the settings that `settings` gives.
+  /// Every collective function begins with it. Throws `Error` in the middle of a step. Where calls
+  /// are checked (device_mesh.h), ends on all ranks unless they make this call on this model, with
+  /// the settings that `settings` gives.
   template <class GetSettings>
   Call begin_call(const char* call, GetSettings&& settings) {
     if (in_step) refuse_in_step(call);

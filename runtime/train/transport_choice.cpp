@@ -21,7 +21,11 @@ std::unique_ptr<Transport> TransportChoice::make(const Communicator& ranks, Devi
   if (!make_) return make_transport(name_, ranks, device, device_memory);
   std::unique_ptr<Transport> made;
   together(ranks, [&] {
-    made = make_(ranks);
+    try {
+      made = make_(ranks);
+    } catch (...) {
+      rethrow_from(name_);
+    }
     if (made == nullptr) fail("{} has made no transport", name_);
   });
   if (device == nullptr) return made;

@@ -38,6 +38,7 @@ struct BoundSpec {
   float limit = 0;
   [[nodiscard]] std::string text() const { return spec::sized("bound", {count}); }
   [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }  // y may lie on w
 };
 
 struct FourthPower {

@@ -98,7 +98,7 @@ struct SumSpec {
   int inputs = 2;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::passes(inputs + 1, count); }
-  [[nodiscard]] InPlace in_place() const { return {{0, 1}}; }
+  [[nodiscard]] InPlace in_place() const { return inputs == 1 ? InPlace{{0}} : InPlace{{0, 1}}; }
   void check() const { spec::require(inputs >= 1, text(), "has no tensor"); }
 };
 

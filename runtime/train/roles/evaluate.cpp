@@ -136,6 +136,8 @@ class EvaluateRole final : public Role {
         try {
           static_cast<void>(there_is_more(true));
           evaluate();
+        } catch (const RanksParted&) {
+          throw;
         } catch (const std::exception& error) {
           desk.failure = message_of(error);
         }

@@ -3,10 +3,10 @@
 //     roles: {train: 6, evaluate: 1}       # -1: all remaining ranks
 //     roles: {train: 6, sample: {ranks: 2, exploration: 0.3}}     # with options
 //
-// The ranks of the job are split in the order in which the roles are written. Those that train are a
-// job of their own: the mesh and checkpoints have their ranks alone, and results are the same as without
-// the others. Messages name every rank by its number among all. All ranks can call each other's functions
-// (runtime/rpc).
+// The ranks of the job are split in the order in which the roles are written. Those that train are
+// a job of their own: the mesh and checkpoints have their ranks alone, and results are the same as
+// without the others. Messages name every rank by its number among all. All ranks can call each
+// other's functions (runtime/rpc).
 //
 // A role is a class of the catalog. One of one's own is a page of an extension:
 //
@@ -14,7 +14,8 @@
 //       return std::make_shared<const Sample>();
 //     });
 //
-// Its `run` defines functions and waits for the end of training. Asking for the end opens the service:
+// Its `run` defines functions and waits for the end of training. Asking for the end opens the
+// service:
 //
 //     void run(RoleRun& run) const override {
 //       auto& sampler = run.keep<Sampler>();
@@ -24,11 +25,11 @@
 //
 // It finds other roles' ranks in `run.roles`, and a callback in `Training::roles` (role_map.h).
 //
-// A signal that asks a rank to stop stops the job, whichever role the rank has. A role whose `run` has
-// not returned some time after training has ended ends the job with an error that names it.
+// A signal that asks a rank to stop stops the job, whichever role the rank has. A role whose `run`
+// has not returned some time after training has ended ends the job with an error that names it.
 //
-// **Functions outlive `run`**: other ranks may call them until all ranks have closed the service. So
-// they use what `keep` makes, or `run` itself, and never variables of `run`.
+// **Functions outlive `run`**: other ranks may call them until all ranks have closed the service.
+// So they use what `keep` makes, or `run` itself, and never variables of `run`.
 #pragma once
 
 #include <condition_variable>
@@ -50,9 +51,9 @@ namespace meshwork {
 
 class RunConfig;
 
-/// Whether training has ended. Any thread may ask. Asking opens the service, since the news comes by a
-/// call, so a role defines its functions first. Where calls have no threads, functions run in the
-/// thread that asks.
+/// Whether training has ended. Any thread may ask. Asking opens the service, since the news comes
+/// by a call, so a role defines its functions first. Where calls have no threads, functions run in
+/// the thread that asks.
 class RoleEnd {
  public:
   /// `look` is called now and then by a thread that asks, where calls have no threads.
@@ -157,21 +158,21 @@ struct WrittenRoles {
 /// The same for callbacks and roles.
 [[nodiscard]] RoleMap map_of(const std::vector<RoleRanks>& roles);
 
-/// Does what `own` is, a role of this rank, until training has ended, and closes `rpc`. `ranks` have
-/// the role. What the role throws ends the job. `asked`, which may be null, asks this rank to stop: the
-/// first rank that trains is told.
+/// Does what `own` is, a role of this rank, until training has ended, and closes `rpc`. `ranks`
+/// have the role. What the role throws ends the job. `asked`, which may be null, asks this rank to
+/// stop: the first rank that trains is told.
 void play(const RoleRanks& own, const RoleMap& roles, const RunConfig& config,
           const Communicator& ranks, Rpc& rpc, const StopRequest* asked = nullptr);
 
 /// What the first rank that trains has to do with the ranks that do not. Made before `rpc` opens.
 class RolesAtWork {
  public:
-  /// `stop` is called, in a thread of the service, with the reason for which one of them was asked to
-  /// stop.
+  /// `stop` is called, where functions run (rpc.h), with the reason for which one of them was asked
+  /// to stop.
   RolesAtWork(const RoleMap& roles, Rpc& rpc, std::function<void(int reason)> stop = {});
   /// Tells them that training has ended, and waits until each has returned from its `run`. Throws
-  /// `Error` with the role and the number of a rank that has not within `seconds`; 0: waits for ever.
-  /// Throws `RanksParted` with those of a rank that is gone, on this node.
+  /// `Error` with the role and the number of a rank that has not within `seconds`; 0: waits for
+  /// ever. Throws `RanksParted` with those of a rank that is gone, on this node.
   void end(double seconds);
 
  private:

@@ -6,6 +6,22 @@
 
 namespace meshwork {
 
+namespace {
+
+// An `Error` of a strategy names it.
+LayoutMap layouts_of(const Strategy& strategy, const Graph& model, const MeshShape& mesh,
+                     std::optional<Axis> batch_axis) {
+  try {
+    return strategy.layouts(model, mesh, batch_axis);
+  } catch (const Error&) {
+    throw;
+  } catch (...) {
+    rethrow_from(strategy.name());
+  }
+}
+
+}  // namespace
+
 std::string to_text(const SharedStrategy& strategy) {
   return strategy ? strategy->name() : "DataParallel";
 }
@@ -13,7 +29,7 @@ std::string to_text(const SharedStrategy& strategy) {
 LayoutMap with_strategy(LayoutMap layouts, const SharedStrategy& strategy, const Graph& model,
                         std::optional<Axis> batch_axis) {
   if (!strategy) return layouts;
-  const LayoutMap its = strategy->layouts(model, layouts.mesh(), batch_axis);
+  const LayoutMap its = layouts_of(*strategy, model, layouts.mesh(), batch_axis);
   LayoutMap all = layouts;
   const std::vector<std::string> paths = model.layout_paths();
   std::string unmatched;

@@ -132,8 +132,8 @@ class OnDevice {
   std::map<std::byte*, Copy> copies_;
 };
 
-/// Runs `kernel`, of `spec`, on operands that lie on the device, then `take_results`. On the CPU, runs
-/// allocate nothing.
+/// Runs `kernel`, of `spec`, on operands that lie on the device, then `take_results`. On the CPU,
+/// runs allocate nothing.
 inline void run_there(const KernelSpec& spec, Kernel& kernel, std::vector<void*> operands,
                       const std::function<void()>& take_results) {
   Device& device = kernel_device();
@@ -184,8 +184,8 @@ inline void run_there(const KernelSpec& spec, Kernel& kernel, std::vector<void*>
          place_in_array(input) == place_in_array(result);
 }
 
-/// Compiles `spec` for the device under test, on the CPU with `threads`, and runs it once, and once more in
-/// the place of each input that allows it.
+/// Compiles `spec` for the device under test, on the CPU with `threads`, and runs it once, and once
+/// more in the place of each input that allows it.
 inline void run_kernel(const KernelSpec& spec, const std::vector<void*>& operands,
                        int threads = 1) {
   const std::unique_ptr<Kernel> kernel = compile_for_test(spec, threads);

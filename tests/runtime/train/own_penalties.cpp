@@ -38,6 +38,7 @@ struct LowestSpec {
   float lowest = 0;
   [[nodiscard]] std::string text() const { return spec::sized("lowest", {count}); }
   [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
+  [[nodiscard]] InPlace in_place() const { return {{0}}; }
 };
 // f = 1 / (1 + n). Operands: n^2, f.
 struct ShrinkSpec {
@@ -238,6 +239,12 @@ TEST_CASE("a regularizer or a constraint that lacks a part is named") {
   CHECK_THROWS_WITH(layer(own, {}), Catch::Contains("has no derivative of the whole"));
   CHECK_THROWS_WITH(layer({}, {.name = "Mine", .norms = NormRule{}}),
                     Catch::Contains("the constraint \"Mine\" has norms without factors"));
+  CHECK_THROWS_WITH(
+      layer({}, {.name = "Mine", .elements = [](std::int64_t count) { return CubesSpec{count}; }}),
+      Catch::Contains("does not say by `in_place` that it may write over what it reads"));
+  own = fourth_powers();
+  own.name = "";
+  CHECK_THROWS_WITH(layer(own, {}), Catch::Contains("a regularizer has no name"));
 }
 
 }  // namespace meshwork::own_penalties_test

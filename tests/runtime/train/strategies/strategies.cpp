@@ -1,5 +1,6 @@
 // Strategies lay models out as their papers say, and the numbers stay those of one rank.
 #include <map>
+#include <stdexcept>
 
 #include "layers/add.h"
 #include "layers/batch_normalization.h"
@@ -179,6 +180,21 @@ TEST_CASE("a key of a strategy that matches nothing is an error") {
   const LayoutMap own(MeshShape({{"data", 2}, {"model", 2}}, 4));
   CHECK_THROWS_WITH(with_strategy(own, std::make_shared<const Misspelt>(), graph, 0),
                     ContainsSubstring("Misspelt: ") && ContainsSubstring("a/kernl"));
+}
+
+TEST_CASE("a strategy that throws is named") {
+  class Moody final : public Strategy {
+   public:
+    std::string name() const override { return "Moody"; }
+    LayoutMap layouts(const Graph&, const MeshShape&, std::optional<Axis>) const override {
+      throw std::runtime_error("it rains");
+    }
+  };
+  const auto input = Input({6});
+  const Graph graph = make_graph({input}, {Dense({.name = "a", .units = 8})(input)});
+  const LayoutMap own(MeshShape({{"data", 2}, {"model", 2}}, 4));
+  CHECK_THROWS_WITH(with_strategy(own, std::make_shared<const Moody>(), graph, 0),
+                    "Moody: it rains");
 }
 
 TEST_CASE("models are trained as on one rank by every strategy") {
