@@ -1,7 +1,6 @@
 #include "layers/initializers/zeros.h"
 
 #include "runtime/graph/layer_config.h"
-#include "runtime/graph/make_initializer.h"
 
 namespace meshwork {
 
@@ -17,9 +16,7 @@ void describe(ZerosOptions&, Visitor& option) {
 }
 
 Initializer Zeros() {
-  return make_initializer("zeros", ZerosOptions(), [](const InitializedVariable&) -> ElementValue {
-    return [](std::int64_t) { return 0.0; };
-  });
+  return {};
 }
 
 void add_zeros(Catalog& catalog) {
