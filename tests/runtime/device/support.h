@@ -197,21 +197,31 @@ inline void run_kernel(const KernelSpec& spec, const std::vector<void*>& operand
   InPlace in_place = spec.in_place();
   if (in_place.output < 0) in_place.output = static_cast<int>(operands.size()) - 1;
   void* const result = operands[static_cast<std::size_t>(in_place.output)];
-  std::vector<std::vector<std::byte>> written;
+  // What a run has left in place of an array.
+  struct Left {
+    std::byte* array;
+    std::vector<std::byte> bytes;
+  };
+  std::vector<Left> left;
   for (const int index : in_place.inputs) {
     void* const input = operands[static_cast<std::size_t>(index)];
     if (!can_lie_on(input, result, operands)) continue;
     OnDevice arrays(kernel_device());
     std::vector<void*> places = placed_in(arrays);
     places[static_cast<std::size_t>(in_place.output)] = places[static_cast<std::size_t>(index)];
-    run_there(spec, *kernel, places, [&] { written.push_back(arrays.now_at(array_at(input))); });
+    run_there(spec, *kernel, places, [&] {
+      left.push_back({array_at(result), arrays.now_at(array_at(input))});
+      for (void* operand : operands) {
+        if (operand == input || operand == result) continue;
+        left.push_back({array_at(operand), arrays.now_at(array_at(operand))});
+      }
+    });
   }
   OnDevice arrays(kernel_device());
   run_there(spec, *kernel, placed_in(arrays), [&] { arrays.bring_back(); });
-  const std::byte* const bytes = array_at(result);
-  for (const std::vector<std::byte>& instead : written) {
+  for (const auto& [array, bytes] : left) {
     INFO(spec.text() << " in the place of an input");
-    CHECK(std::memcmp(instead.data(), bytes, instead.size()) == 0);
+    CHECK(std::memcmp(bytes.data(), array, bytes.size()) == 0);
   }
 }
 
