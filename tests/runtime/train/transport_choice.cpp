@@ -176,9 +176,9 @@ TEST_CASE("a transport that one rank cannot make is an error on all, and so is n
     if (ranks.rank() == last) fail("no cable");
     return make_mpi_transport();  // for which no rank waits
   });
-  CHECK_THROWS_WITH(make_model(mesh, broken),
-                    last == 0 ? std::string("Broken: no cable")
-                              : fmt::format("rank {}: Broken: no cable", last));
+  CHECK_THROWS_WITH(make_model(mesh, broken), last == 0
+                                                  ? std::string("Broken: no cable")
+                                                  : fmt::format("rank {}: Broken: no cable", last));
   const TransportChoice none("None", [](const Communicator&) { return nullptr; });
   CHECK_THROWS_WITH(make_model(mesh, none), Catch::Contains("None has made no transport"));
 }
