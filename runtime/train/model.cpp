@@ -258,8 +258,7 @@ void Model::State::break_off() noexcept {
 void Model::State::refuse_in_step(const char* call) const {
   fail(
       "{}: the model is in the middle of a step. A function that ranks call cannot use the model "
-      "that "
-      "its rank trains; let it note what is to be done, and do it between steps, such as in a "
+      "that its rank trains; let it note what is to be done, and do it between steps, such as in a "
       "callback",
       call);
 }

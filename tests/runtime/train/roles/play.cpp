@@ -88,6 +88,20 @@ class Brief final : public Role {
   bool waits_;
 };
 
+// On the rank that trains: it is told of a stop for this reason within 10 s.
+void expect_stop(int reason, const RoleMap& map, Rpc& rpc) {
+  StopRequest passed;
+  RolesAtWork at_work(map, rpc, [&](int told) { passed.ask(told); });
+  rpc.open();
+  for (int i = 0; i < 1000 && passed.reason() == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    rpc.progress();
+  }
+  CHECK(passed.reason() == reason);
+  at_work.end(20);
+  rpc.close();
+}
+
 }  // namespace
 
 TEST_CASE("functions of a role are called from the start to the end, and have their state") {
@@ -151,7 +165,7 @@ TEST_CASE("what asks a rank with a role to stop reaches the first rank that trai
   const Communicator world = Communicator::world();
   Catalog catalog;
   const RunConfig config = config_of(catalog);
-  StopRequest request, passed;
+  StopRequest request;
   const std::vector<RoleRanks> roles = one_trains(world, std::make_shared<const Asked>(request));
   const RoleMap map = map_of(roles);
   const Communicator part = world.split(world.rank() == 0 ? 0 : 1, 0);
@@ -159,15 +173,7 @@ TEST_CASE("what asks a rank with a role to stop reaches the first rank that trai
   if (world.rank() > 0) {
     play(roles.at(1), map, config, part, rpc, &request);
   } else {
-    RolesAtWork at_work(map, rpc, [&](int reason) { passed.ask(reason); });
-    rpc.open();
-    for (int i = 0; i < 1000 && passed.reason() == 0; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      rpc.progress();
-    }
-    CHECK(passed.reason() == 12);
-    at_work.end(20);
-    rpc.close();
+    expect_stop(12, map, rpc);
   }
 }
 
@@ -186,16 +192,7 @@ TEST_CASE("what asks any of the evaluators to stop reaches the first rank that t
     if (world.rank() == world.size() - 1) request.ask(12);
     play(roles.at(1), map, config, part, rpc, &request);
   } else {
-    StopRequest passed;
-    RolesAtWork at_work(map, rpc, [&](int reason) { passed.ask(reason); });
-    rpc.open();
-    for (int i = 0; i < 500 && passed.reason() == 0; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      rpc.progress();
-    }
-    CHECK(passed.reason() == 12);
-    at_work.end(20);
-    rpc.close();
+    expect_stop(12, map, rpc);
   }
 }
 
