@@ -23,6 +23,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <string>
 #include <utility>
@@ -33,6 +34,7 @@
 #include "runtime/device/cuda/convolution_description.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
+#include "runtime/device/cuda/if_aligned.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/trial.h"
@@ -44,7 +46,7 @@ namespace meshwork::cuda {
 
 namespace {
 
-constexpr std::size_t most_workspace = std::size_t{512} << 20;
+constexpr std::size_t most_convolution_workspace = std::size_t{512} << 20;
 
 /// Whether the convolution adds up anything.
 bool has_terms(const ConvolutionShape& at) {
@@ -118,7 +120,7 @@ auto choices(cudnnMathType_t math, const List& list, const Size& size) {
     std::size_t bytes = 0;
     if (result.status == CUDNN_STATUS_SUCCESS && result.determinism == CUDNN_DETERMINISTIC &&
         plain_math && !known && name_of(result.algo) != nullptr &&
-        size(result.algo, &bytes) == CUDNN_STATUS_SUCCESS && bytes <= most_workspace) {
+        size(result.algo, &bytes) == CUDNN_STATUS_SUCCESS && bytes <= most_convolution_workspace) {
       taken.push_back({result.algo, bytes});
     }
   }
@@ -183,7 +185,7 @@ class CudnnKernel : public Kernel {
 
 class Forward final : public CudnnKernel<cudnnConvolutionFwdAlgoPerf_t> {
  public:
-  static constexpr std::array<std::size_t, 2> images{0, 2};  // x, y
+  static constexpr std::initializer_list<std::size_t> images{0, 2};  // x, y
   static std::array<std::int64_t, 3> operand_counts(const ConvolutionShape& at) {
     return {input_count(at), kernel_count(at), output_count(at)};
   }
@@ -217,7 +219,7 @@ class Forward final : public CudnnKernel<cudnnConvolutionFwdAlgoPerf_t> {
 
 class InputGradient final : public CudnnKernel<cudnnConvolutionBwdDataAlgoPerf_t> {
  public:
-  static constexpr std::array<std::size_t, 2> images{0, 2};  // dy, dx
+  static constexpr std::initializer_list<std::size_t> images{0, 2};  // dy, dx
   static std::array<std::int64_t, 3> operand_counts(const ConvolutionShape& at) {
     return {output_count(at), kernel_count(at), input_count(at)};
   }
@@ -256,7 +258,7 @@ class InputGradient final : public CudnnKernel<cudnnConvolutionBwdDataAlgoPerf_t
 
 class KernelGradient final : public CudnnKernel<cudnnConvolutionBwdFilterAlgoPerf_t> {
  public:
-  static constexpr std::array<std::size_t, 2> images{0, 1};  // x, dy
+  static constexpr std::initializer_list<std::size_t> images{0, 1};  // x, dy
   static std::array<std::int64_t, 3> operand_counts(const ConvolutionShape& at) {
     return {input_count(at), output_count(at), kernel_count(at)};
   }
@@ -297,27 +299,6 @@ KernelPointer zeros(std::int64_t count, const Context& context) {
   return make_kernel([zero = std::move(zero)](void* const* operands) { zero->run(operands + 2); });
 }
 
-/// cuDNN does not say how it wants images aligned, and may load four elements at a time. Those of a
-/// program lie in its arena, aligned to 64 bytes; others are left to the direct kernel.
-class IfAligned final : public Kernel {
- public:
-  /// `images`: the two operands that are images.
-  IfAligned(KernelPointer cudnn, KernelPointer direct, std::array<std::size_t, 2> images)
-      : cudnn_(std::move(cudnn)), direct_(std::move(direct)), images_(images) {}
-
-  void run(void* const* operands) override {
-    const auto is_aligned = [&](std::size_t operand) {
-      return reinterpret_cast<std::uintptr_t>(operands[operand]) % 16 == 0;
-    };
-    (is_aligned(images_[0]) && is_aligned(images_[1]) ? cudnn_ : direct_)->run(operands);
-  }
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return cudnn_->workspace_bytes(); }
-
- private:
-  KernelPointer cudnn_, direct_;  // the latter without a workspace
-  std::array<std::size_t, 2> images_;
-};
-
 /// The first `most` candidates, and those of our own that need no trial. For shapes that have terms,
 /// without bias and activation.
 template <class Form, class Spec>
@@ -346,6 +327,7 @@ std::vector<KernelCandidate> forms(const Spec& spec, const Context& context, std
       if (!stands) continue;
       found.push_back({name, [spec, choice, context]() -> KernelPointer {
                          Description description(spec.at, spec.precision, context);
+                         // cuDNN does not say how it wants images aligned.
                          return std::make_unique<IfAligned>(
                              std::make_unique<Form>(std::move(description), choice, context),
                              compile_direct(spec, context), Form::images);

@@ -38,6 +38,7 @@
 #include "collectives/error.h"
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/gradient_epilogue.h"
+#include "runtime/device/cuda/if_aligned.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/cuda/product.h"
@@ -91,25 +92,6 @@ KernelPointer direct(const MatmulSpec& spec, const Context& context) {
   return finished(compile_direct(bare(spec), context), spec, bare(spec), context);
 }
 
-/// A product for operands at multiples of 16, and the definition for others.
-class IfAligned final : public Kernel {
- public:
-  IfAligned(KernelPointer product, KernelPointer direct, const MatmulSpec& spec)
-      : product_(std::move(product)), direct_(std::move(direct)), result_(result_operand(spec)) {}
-  void run(void* const* operands) override {
-    const bool aligned =
-        is_aligned(operands[0]) && is_aligned(operands[1]) && is_aligned(operands[result_]);
-    (aligned ? product_ : direct_)->run(operands);
-  }
-  [[nodiscard]] std::int64_t workspace_bytes() const override {
-    return std::max(product_->workspace_bytes(), direct_->workspace_bytes());
-  }
-
- private:
-  KernelPointer product_, direct_;
-  int result_;
-};
-
 /// `packed`: the algorithm for any address; null where the library has none.
 KernelPointer compile_way(const MatmulSpec& spec, const Context& context, const MatmulSpec& fused,
                           const Algorithm& aligned, const std::optional<Algorithm>& packed) {
@@ -117,7 +99,8 @@ KernelPointer compile_way(const MatmulSpec& spec, const Context& context, const 
   product->take(aligned, packed.value_or(aligned));
   KernelPointer made = finished(std::move(product), spec, fused, context);
   if (packed) return made;
-  return std::make_unique<IfAligned>(std::move(made), direct(spec, context), spec);
+  const std::vector<std::size_t> asked{0, 1, static_cast<std::size_t>(result_operand(spec))};
+  return std::make_unique<IfAligned>(std::move(made), direct(spec, context), asked);
 }
 
 /// Whether `way` by `algorithm` does what it should on operands at multiples of `alignment`.

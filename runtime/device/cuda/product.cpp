@@ -13,7 +13,7 @@ namespace meshwork::cuda {
 
 namespace {
 
-constexpr std::int64_t most_workspace = std::int64_t{32} << 20;
+constexpr std::int64_t most_product_workspace = std::int64_t{32} << 20;
 constexpr int most_algorithms = 16;
 
 cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
@@ -73,7 +73,8 @@ std::vector<Algorithm> Product::algorithms(std::uint32_t alignment) const {
   const std::uint32_t of_factors = !spec_.narrow   ? alignment
                                    : spec_.plain() ? good_alignment
                                                    : std::uint32_t{bfloat16_bytes};
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_workspace));
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+         static_cast<std::uint64_t>(most_product_workspace));
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE |
                                     CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));

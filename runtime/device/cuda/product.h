@@ -34,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/cuda/if_aligned.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/owned.h"
 #include "runtime/device/cuda/product_layout.h"
@@ -41,12 +42,8 @@
 
 namespace meshwork::cuda {
 
-/// What operands' addresses are multiples of, at least, and where fast algorithms want them.
-constexpr std::uint32_t least_alignment = sizeof(float), good_alignment = 16;
-
-[[nodiscard]] inline bool is_aligned(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % good_alignment == 0;
-}
+/// What operands' addresses are multiples of, at least.
+constexpr std::uint32_t least_alignment = sizeof(float);
 
 struct Algorithm {
   cublasLtMatmulAlgo_t algorithm{};

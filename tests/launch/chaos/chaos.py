@@ -2,7 +2,7 @@
 """Kills training runs with SIGKILL at random moments, starts the same command again each time, and
 compares what comes out with a run that nobody killed.
 
-    chaos MESHWORK [--kills N] [--seed S] [--case NAME]... [-- LAUNCHER...]
+    chaos.py MESHWORK [--kills N] [--seed S] [--case NAME]... [-- LAUNCHER...]
 
 A case is a model (mlp.yaml, convnet.yaml, stages.yaml) on 1, 2 or 4 ranks, or one whose number of ranks and mesh
 change at every start. The kills are dealt to the cases in turn. Each has a victim, a random rank or
