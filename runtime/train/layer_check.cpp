@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <exception>
+#include <functional>
 #include <map>
 #include <optional>
 #include <random>
@@ -355,6 +357,18 @@ void wait_for_all(const Communicator& ranks) {
   }
 }
 
+// Rank 0 does it, and the others sleep.
+void on_rank_0(const Communicator& ranks, const std::function<void()>& action) {
+  std::exception_ptr problem;
+  try {
+    if (ranks.rank() == 0) action();
+  } catch (...) {
+    problem = std::current_exception();
+  }
+  wait_for_all(ranks);
+  if (problem != nullptr) std::rethrow_exception(problem);
+}
+
 std::string to_list(const std::vector<std::string>& entries) {
   std::string list;
   for (const std::string& entry : entries) append_entry(list, entry);
@@ -476,8 +490,10 @@ std::vector<std::vector<std::size_t>> combinations(const std::vector<std::size_t
     }
     return chosen;
   }
-  // Latin: in every round each path goes through all of its layouts, each in an order of its own.
+  // Latin: in every round each path goes through all of its layouts, each in an order of its own. What comes again is
+  // drawn anew.
   std::mt19937 words(seed);
+  std::set<std::vector<std::size_t>> known;
   std::vector<std::vector<std::size_t>> orders(counts.size());
   while (chosen.size() < limit) {
     std::vector<std::size_t> choice;
@@ -491,7 +507,7 @@ std::vector<std::vector<std::size_t>> combinations(const std::vector<std::size_t
       choice.push_back(orders[p].back());
       orders[p].pop_back();
     }
-    chosen.push_back(std::move(choice));
+    if (known.insert(choice).second) chosen.push_back(std::move(choice));
   }
   return chosen;
 }
@@ -573,7 +589,7 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
     samples = samples_of(subject);
     DeviceMesh self = alone();
     one = outcome_of(subject, DataParallel(self));
-    report.add(check_pieces(subject));
+    on_rank_0(ranks, [&] { report.add(check_pieces(subject)); });
     pieces = in_pieces(blueprint_alone(subject, graph, self.shape()).planned->plan);
   };
   if (const std::string problem = problem_of(subject.name + " on one rank", on_one_rank);

@@ -99,8 +99,8 @@ struct LayerOutcome {
 /// Every layout of a tensor of so many dimensions over `axes`; the first splits nothing.
 [[nodiscard]] std::vector<TensorLayout> layouts_of(const std::vector<MeshAxis>& axes,
                                                    std::size_t dimensions);
-/// Choices of one of `counts[p]` layouts for each path p, by index: all of them, or `limit` that are
-/// drawn.
+/// Choices of one of `counts[p]` layouts for each path p, by index: all of them, or `limit` different ones that
+/// are drawn.
 [[nodiscard]] std::vector<std::vector<std::size_t>> combinations(
     const std::vector<std::size_t>& counts, std::size_t limit, unsigned seed);
 /// Every mesh of `ranks` ranks without axes of length 1, but for that of one rank: "x" 4, or "x" 2
