@@ -3,36 +3,7 @@
 # train, evaluate and predict.
 #
 #   checkpoint_files.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
-set -u
-meshwork=$1
-config=$2
-shift 2
-launcher=("$@")
-failures=0
-# Open MPI's launcher waits two seconds for ranks that have ended, after one that failed.
-export OMPI_MCA_odls_base_sigkill_timeout=0
-
-# runs NAME STATUS COMMAND...: runs it and keeps what it says in NAME.txt.
-runs() {
-  local name=$1 expected=$2
-  shift 2
-  "$@" >"$name.txt" 2>&1
-  local status=$?
-  if [ "$status" != "$expected" ]; then
-    echo "$name: status $status instead of $expected"
-    cat "$name.txt"
-    failures=$((failures + 1))
-  fi
-}
-
-# says NAME TEXT: NAME.txt has TEXT.
-says() {
-  if ! grep -qF -- "$2" "$1.txt"; then
-    echo "$1 does not say: $2"
-    cat "$1.txt"
-    failures=$((failures + 1))
-  fi
-}
+. "$MESHWORK_SOURCE_DIR/tests/support/drill.sh"
 
 on_ranks() {
   local name=$1 expected=$2

@@ -3,12 +3,7 @@
 # said, with the status of a run that failed, and no signal ends anything.
 #
 #   file_size_limit.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 1
-set -u
-meshwork=$1
-config=$2
-shift 2
-launcher=("$@")
-failures=0
+. "$MESHWORK_SOURCE_DIR/tests/support/drill.sh"
 
 # limited NAME STATUS KIB ARGUMENTS...: runs it with files of at most KIB, and keeps what it says in
 # NAME.txt. The launcher has no limit.
@@ -18,21 +13,7 @@ limited() {
   # shellcheck disable=SC2016 # the inner shell's
   "${launcher[@]}" bash -c 'ulimit -f "$0" && exec "$@"' "$limit" "$meshwork" "$@" 2>&1 |
     cat >"$name.txt"
-  local status=${PIPESTATUS[0]}
-  if [ "$status" != "$expected" ]; then
-    echo "$name, $limit KiB: status $status instead of $expected"
-    cat "$name.txt"
-    failures=$((failures + 1))
-  fi
-}
-
-# says NAME TEXT: NAME.txt has TEXT.
-says() {
-  if ! grep -qF -- "$2" "$1.txt"; then
-    echo "$1 does not say: $2"
-    cat "$1.txt"
-    failures=$((failures + 1))
-  fi
+  ended "$name" "$expected" "${PIPESTATUS[0]}"
 }
 
 rm -rf checkpoints stopped whole ./*.txt ./*.h5 ./*.csv ./*.meshwork-unfinished

@@ -3,35 +3,13 @@
 # digit, what a run of three does; and what is said when checkpoints are damaged or not wanted.
 #
 #   resume.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
-set -u
-meshwork=$1
-config=$2
-shift 2
-failures=0
+. "$MESHWORK_SOURCE_DIR/tests/support/drill.sh"
 
 # train NAME STATUS ARGUMENTS...: runs it and keeps what it says in NAME.txt.
 train() {
-  local name=$1 expected=$2
-  shift 2
-  "${launcher[@]}" "$meshwork" train "$config" "$@" >"$name.txt" 2>&1
-  local status=$?
-  if [ "$status" != "$expected" ]; then
-    echo "$name: status $status instead of $expected"
-    cat "$name.txt"
-    failures=$((failures + 1))
-  fi
+  runs "$1" "$2" "${launcher[@]}" "$meshwork" train "$config" "${@:3}"
 }
 
-# says NAME TEXT: NAME.txt has TEXT.
-says() {
-  if ! grep -qF -- "$2" "$1.txt"; then
-    echo "$1 does not say: $2"
-    cat "$1.txt"
-    failures=$((failures + 1))
-  fi
-}
-
-launcher=("$@")
 rm -rf checkpoints given begun runs elsewhere never ./*.txt ./*.csv
 
 train straight 0 --predict straight.csv
