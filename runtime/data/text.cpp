@@ -1,5 +1,7 @@
 #include "runtime/data/text.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -310,6 +312,14 @@ std::shared_ptr<const Source> open_text(const ConfigNode& node, const WrittenTex
   if (options.from >= options.to) {
     node.find("from").value_or(node).fail("{} is not before {}, which \"to\" is", options.from,
                                           options.to);
+  }
+  const auto ends = context.document_ends;
+  if (options.document_end && !ends.empty() &&
+      std::ranges::find(ends, *options.document_end) == ends.end()) {
+    node.find("document_end")
+        .value_or(node)
+        .fail("files end with {}, and documents of the model with {}", *options.document_end,
+              fmt::join(ends, ", "));
   }
   return std::make_shared<TextSource>(
       TextOptions{.files = one_or_more<std::string>(*options.file.node, "names of files"),

@@ -51,6 +51,8 @@ struct SourceContext {
   /// The names of fields whose numbers may not be rounded: those of rows and classes. The only
   /// target is called "targets".
   std::span<const std::string> exact = {};
+  /// The numbers that end documents for the model; none: it knows no documents.
+  std::span<const std::int64_t> document_ends = {};
   std::uint64_t seed = 0;  // of the run, which a synthetic source is made by unless it says its own
   /// Of the training data, where this source is of others; null if these are not known.
   const std::vector<Categories>* categories = nullptr;

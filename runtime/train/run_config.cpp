@@ -17,6 +17,7 @@
 #include "runtime/data/stated.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/precision.h"
+#include "runtime/graph/operations/document_starts.h"
 #include "runtime/graph/placement.h"
 #include "runtime/graph/step/recomputation.h"
 #include "runtime/train/augment.h"
@@ -496,11 +497,17 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part, const Opening& open
   }
   const std::vector<std::string> outputs = compared_outputs();
   const std::vector<std::string> exact = exact_fields();
+  std::vector<std::int64_t> document_ends;
+  for (const GraphOperation& operation : graph_->operations) {
+    const auto* documents = dynamic_cast<const DocumentStartsOperation*>(operation.operation.get());
+    if (documents != nullptr) document_ends.push_back(documents->end());
+  }
   std::shared_ptr<const Source> source;
   try {
     source = written(part)->open({.inputs = inputs,
                                   .outputs = outputs,
                                   .exact = exact,
+                                  .document_ends = document_ends,
                                   .seed = options_.seed,
                                   .categories = opening.categories});
   } catch (const ConfigError& error) {

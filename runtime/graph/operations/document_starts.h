@@ -20,6 +20,8 @@ class DocumentStartsOperation final : public Operation {
  public:
   explicit DocumentStartsOperation(std::int32_t end) : end_(end) {}
 
+  /// The number that ends a document.
+  std::int32_t end() const { return end_; }
   std::string kind() const override { return "document starts"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 1);

@@ -207,6 +207,13 @@ TEST_CASE("windows of a text are the feature and the targets of a model with one
         std::vector<std::uint8_t>{'i', 'j', 0});
   CHECK_THROWS_WITH(source("{kind: text, file: from_config/a, length: 3, document_end: -1}"),
                     Catch::Contains("document_end: expected an integer of at least 0"));
+  const std::string ending = "{kind: text, file: from_config/a, length: 3, document_end: 1}";
+  const std::vector<std::string> input{"input"};
+  const std::vector<std::int64_t> same{0, 1}, other{0, 2};
+  CHECK(source(ending, {.inputs = input, .document_ends = same})->rows() == 3);
+  CHECK_THROWS_WITH(
+      source(ending, {.inputs = input, .document_ends = other}),
+      "test.yaml:1:56: document_end: files end with 1, and documents of the model with 0, 2");
   CHECK_THROWS_WITH(source("{kind: text, file: from_config/a, length: 10}"),
                     Catch::Contains("test.yaml:1:1: from_config/a: 10 tokens"));
   CHECK_THROWS_WITH(source("{kind: text, file: [], length: 3}"),
