@@ -7,8 +7,6 @@
 // CHECK_THROWS_WITH(expression, matcher), CHECK_THAT, GENERATE and SECTION need no help.
 #pragma once
 
-#define CATCH_CONFIG_FAST_COMPILE  // an expression that throws is reported without its values
-
 #if MESHWORK_CATCH_VERSION >= 3
 
 #include <catch2/catch_all.hpp>
