@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "launch/commands.h"
 #include "launch/session.h"
@@ -39,12 +40,14 @@ int generate(Runtime& runtime, const CommandLine& line) {
     };
     const std::string slow = slow_tokens(session->model(), std::ssize(prompt), options);
     if (!slow.empty() && runtime.is_root()) std::fprintf(stderr, "note: %s\n", slow.c_str());
-    for (const std::int32_t token : prompt) show(text.add(token));
+    // Once the model has taken it.
+    std::string begun;
+    for (const std::int32_t token : prompt) begun += text.add(token);
     generate_tokens(session->model(), prompt, options, [&](std::int32_t token) {
-      show(text.add(token));
+      show(std::exchange(begun, "") + text.add(token));
       end_if_asked(runtime, "while it generated");
     });
-    show(text.end() + "\n");
+    show(begun + text.end() + "\n");
   });
 }
 

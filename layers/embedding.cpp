@@ -74,9 +74,12 @@ TensorId reverse(const ReversibleEmbeddingOptions& of, LayerBuilder& builder, Te
   std::string letters = dimension_letters(builder.shape(x).size(), 'i');
   const std::string equation = letters + (of.tie_weights ? ",oi->" : ",io->");
   letters.back() = 'o';
+  // As in Keras, a table of its own is neither charged nor constrained.
   const TensorId table =
-      of.tie_weights ? table_of(of, builder, "embeddings", {of.input_dim, of.output_dim})
-                     : table_of(of, builder, "reverse_embeddings", {of.output_dim, of.input_dim});
+      of.tie_weights
+          ? table_of(of, builder, "embeddings", {of.input_dim, of.output_dim})
+          : builder.variable("reverse_embeddings", {.shape = {of.output_dim, of.input_dim},
+                                                    .initializer = of.embeddings_initializer});
   TensorId y =
       builder.apply(std::make_unique<ContractionOperation>(equation + letters), {x, table});
   builder.set_mask(y, -1);  // as in Keras

@@ -28,7 +28,7 @@ namespace meshwork {
 
 struct StepWalk {
   std::int64_t micro_batches = 1;  // at most: each has a row
-  std::string recompute;           // a regular expression of paths; "": nothing
+  std::string recompute;           // paths, as recomputed_spans takes them; "": nothing
   PipelineSchedule schedule = one_forward_one_backward();
   auto operator<=>(const StepWalk&) const = default;
 

@@ -216,4 +216,18 @@ TEST_CASE("wrong options are errors with their place") {
   CHECK_THAT(error_of("Dense: {units: 1}\nFlatten:"), Catch::Contains("2 entries"));
 }
 
+TEST_CASE("the table of the way back is neither charged nor constrained, as in Keras") {
+  const auto layer = made(
+      "ReversibleEmbedding: {input_dim: 4, output_dim: 3, tie_weights: false, "
+      "embeddings_regularizer: {L2: {l2: 0.5}}, "
+      "embeddings_constraint: NonNeg}");
+  const auto x = Input({2}, "", ElementType::int32);
+  const Graph graph = make_graph({x}, {layer(layer(x))});
+  REQUIRE(graph.variables.size() == 2);
+  CHECK(graph.variables[0].options.regularizer.active());
+  CHECK(graph.variables[0].options.constraint != Constraint());
+  CHECK_FALSE(graph.variables[1].options.regularizer.active());
+  CHECK(graph.variables[1].options.constraint == Constraint());
+}
+
 }  // namespace meshwork::options_test

@@ -85,7 +85,7 @@ std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add(cases, "MultiHeadAttention", 5,
       MultiHeadAttention(
-          {.name = "layer", .num_heads = 3, .key_dim = 4, .bias_initializer = random_bias}),
+          {.name = "layer", .num_heads = 7, .key_dim = 2, .bias_initializer = random_bias}),
       split);
   add(cases, "MultiHeadAttention, causal, with longer values", 5,
       MultiHeadAttention({.name = "layer",
@@ -123,9 +123,9 @@ std::vector<Case> grouped_cases() {
   std::vector<Case> cases;
   add(cases, "GroupQueryAttention", 5,
       GroupQueryAttention({.name = "layer",
-                           .head_dim = 4,
-                           .num_query_heads = 6,
-                           .num_key_value_heads = 2,
+                           .head_dim = 2,
+                           .num_query_heads = 14,
+                           .num_key_value_heads = 7,
                            .use_causal_mask = true,
                            .rope_max_wavelength = 10000,
                            .bias_initializer = random_bias}),

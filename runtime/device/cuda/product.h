@@ -17,7 +17,7 @@
 // DRELU_BGRAD, which sums the columns of D, has no use: what is summed there may still be a partial
 // sum over ranks, and its bias belongs to another layer than the product.
 //
-// GELU, GELU_AUX and DGELU are the approximation by tanh; the layers' gelu is the exact one.
+// GELU, GELU_AUX and DGELU are the approximation by tanh, gelu_tanh, which has a pass of its own here.
 //
 // Algorithms may load four elements of a bias at a time, whatever the heuristic was told of its
 // address. Biases are packed, so one at another address than a multiple of 16 is copied to the

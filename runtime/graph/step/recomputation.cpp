@@ -1,6 +1,7 @@
 #include "runtime/graph/step/recomputation.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -25,16 +26,15 @@ const GraphLayer* layer_of(const Graph& graph, const PlannedOperation& planned) 
   return layer < 0 ? nullptr : &graph.layers[layer];
 }
 
-// The outermost layer or block around an operation that the pattern matches; "" for none. Joined
-// operations are of the first one's layer and of the last one's.
-std::string matched(const PathPattern& pattern, const PlannedOperation& planned,
-                    const GraphLayer* layer) {
+// The outermost layer or block around an operation that is chosen; "" for none. Joined operations are of the first
+// one's layer and of the last one's.
+std::string matched(const std::function<bool(const std::string&)>& is_chosen,
+                    const PlannedOperation& planned, const GraphLayer* layer) {
   if (layer == nullptr) return "";
   std::vector<std::string> around = beginnings(planned.path);
   const std::vector<std::string> of_last = beginnings(layer->path + "/");
   around.insert(around.end(), of_last.begin(), of_last.end());
-  const auto found =
-      std::ranges::find_if(around, [&](const std::string& path) { return pattern.matches(path); });
+  const auto found = std::ranges::find_if(around, is_chosen);
   return found == around.end() ? "" : *found;
 }
 
@@ -56,21 +56,31 @@ std::vector<RecomputedSpan> recomputed_spans(const Plan& plan, const std::string
   if (pattern.empty()) {
     return spans;
   }
-  const PathPattern matching("recompute", pattern);
-  std::set<std::string> names;
+  std::set<std::string> names, blocks;
   for (const GraphLayer& layer : plan.graph->layers) {
     const std::vector<std::string> around = beginnings(layer.path + "/");
     names.insert(around.begin(), around.end());
+    if (around.size() > 1) blocks.insert(around.front());
   }
-  const std::vector<std::string> known(names.begin(), names.end());
-  if (const auto unmatched = matching.unmatched(known)) {
-    fail("{}", unmatched->message);
+  std::function<bool(const std::string&)> is_chosen;
+  if (pattern == all_blocks && !names.contains(pattern)) {
+    if (blocks.empty()) {
+      fail("recompute: \"{}\": there are none: no layer stands within another", all_blocks);
+    }
+    is_chosen = [&](const std::string& path) { return blocks.contains(path); };
+  } else {
+    const PathPattern matching("recompute", pattern);
+    const std::vector<std::string> known(names.begin(), names.end());
+    if (const auto unmatched = matching.unmatched(known)) {
+      fail("{}", unmatched->message);
+    }
+    is_chosen = [matching](const std::string& path) { return matching.matches(path); };
   }
   std::string open;  // the layer or block of the last span, if that may go on
   std::map<std::string, const GraphLayer*> layers;  // of it; another call has others
   for (std::size_t o = 0; o < plan.operations.size(); ++o) {
     const GraphLayer* layer = layer_of(*plan.graph, plan.operations[o]);
-    const std::string name = matched(matching, plan.operations[o], layer);
+    const std::string name = matched(is_chosen, plan.operations[o], layer);
     if (!name.empty() && name == open &&
         layers.try_emplace(layer->path, layer).first->second == layer) {
       spans.back().last = o;

@@ -15,9 +15,12 @@ struct RecomputedSpan {
   std::vector<std::size_t> operations;
 };
 
-/// The spans of the layers and blocks whose paths `pattern` matches, whole; none for "". Of blocks
-/// within blocks the outermost counts; each call of a layer is a span of its own. Throws `Error`
-/// for a pattern that is malformed or matches nothing.
+/// The pattern that means every block, which is what layers stand within.
+inline constexpr const char* all_blocks = "blocks";
+
+/// The spans of the layers and blocks whose paths `pattern` matches, whole; none for "". `all_blocks` is no path but
+/// where the model has it. Of blocks within blocks the outermost counts; each call of a layer is a span of its own.
+/// Throws `Error` for a pattern that is malformed or matches nothing.
 [[nodiscard]] std::vector<RecomputedSpan> recomputed_spans(const Plan& plan,
                                                            const std::string& pattern);
 

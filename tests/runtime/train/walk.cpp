@@ -228,7 +228,8 @@ TEST_CASE("statistics of a micro-batch are the same on every mesh, and not those
 TEST_CASE("recomputing gives the same bits") {
   const std::vector<std::pair<Network, std::string>> cases{{dense_network, "d[12]|dropout"},
                                                            {gpt_network, "(attention|up|norm)_.*"},
-                                                           {image_network, "part[12]"}};
+                                                           {image_network, "part[12]"},
+                                                           {image_network, "blocks"}};
   for (const auto& [network, pattern] : cases) {
     for (const Setting& setting : settings(network)) {
       for (const std::int64_t micro_batches : {1, 2}) {
@@ -301,6 +302,8 @@ TEST_CASE("a pattern of what is recomputed that matches nothing is an error") {
   CHECK_THROWS_WITH(report({.recompute = "d9"}),
                     Catch::Contains("recompute") && Catch::Contains("\"d9\""));
   CHECK_THROWS_WITH(report({.recompute = "d("}), Catch::Contains("recompute"));
+  CHECK_THROWS_WITH(report({.recompute = "blocks"}),
+                    "recompute: \"blocks\": there are none: no layer stands within another");
 }
 
 TEST_CASE("a batch is divided into equal ranges, of which none is empty") {
