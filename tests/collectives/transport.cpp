@@ -600,7 +600,9 @@ TEST_CASE("exchanges that were started pass each other, those of a channel in th
   INFO(tested.name);
   if (world.size() < 2 || world.rank() > 1) return;
   const int other = 1 - world.rank();
-  for (const std::int64_t count : {1, 33, 100'000}) {
+  // MPI looks through all pieces under way at each look: thousands of pieces would take seconds.
+  const std::int64_t many = tested.name == "mpi in pieces" ? 5000 : 100'000;
+  for (const std::int64_t count : {std::int64_t{1}, std::int64_t{33}, many}) {
     const auto compiled = [&](int channel, bool sends) {
       const std::vector<NeighbourBlock> block{{other, count, 0}};
       const std::vector<NeighbourBlock> nothing;

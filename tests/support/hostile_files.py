@@ -75,9 +75,14 @@ def add_short_chunk(file, place, shape, name):
 
 
 def _of_zeros(count):
-    """A stream of deflate that so many zeros come out of."""
+    """A stream of deflate that so many zeros come out of, a multiple of `piece`."""
+    piece = 1 << 24
     packer = zlib.compressobj(9)
-    return b"".join(packer.compress(bytes(1 << 20)) for _ in range(count >> 20)) + packer.flush()
+    first = packer.compress(bytes(piece)) + packer.flush(zlib.Z_FULL_FLUSH)
+    # Behind a full flush the same zeros are the same bytes.
+    again = packer.compress(bytes(piece)) + packer.flush(zlib.Z_FULL_FLUSH)
+    adler32 = (count % 65521) << 16 | 1
+    return first + again * (count // piece - 1) + packer.flush()[:-4] + struct.pack(">I", adler32)
 
 
 _edits = {}
