@@ -3,6 +3,7 @@
 # train, evaluate and predict.
 #
 #   checkpoint_files.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
+# shellcheck source=tests/support/drill.sh
 . "$MESHWORK_SOURCE_DIR/tests/support/drill.sh"
 
 on_ranks() {

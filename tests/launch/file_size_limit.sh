@@ -3,6 +3,7 @@
 # said, with the status of a run that failed, and no signal ends anything.
 #
 #   file_size_limit.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 1
+# shellcheck source=tests/support/drill.sh
 . "$MESHWORK_SOURCE_DIR/tests/support/drill.sh"
 
 # limited NAME STATUS KIB ARGUMENTS...: runs it with files of at most KIB, and keeps what it says in

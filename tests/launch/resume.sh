@@ -3,6 +3,7 @@
 # digit, what a run of three does; and what is said when checkpoints are damaged or not wanted.
 #
 #   resume.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
+# shellcheck source=tests/support/drill.sh
 . "$MESHWORK_SOURCE_DIR/tests/support/drill.sh"
 
 # train NAME STATUS ARGUMENTS...: runs it and keeps what it says in NAME.txt.

@@ -1,5 +1,4 @@
 # shellcheck shell=bash
-# shellcheck disable=SC2034 # who includes it uses its variables
 # What scripts share that drive the program, SCRIPT MESHWORK CONFIG LAUNCHER..., and read what it says. They end with
 # `[ $failures = 0 ]`.
 set -u

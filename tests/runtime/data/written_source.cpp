@@ -213,7 +213,7 @@ TEST_CASE("windows of a text are the feature and the targets of a model with one
   CHECK(source(ending, {.inputs = input, .document_ends = same})->rows() == 3);
   CHECK_THROWS_WITH(
       source(ending, {.inputs = input, .document_ends = other}),
-      "test.yaml:1:56: document_end: files end with 1, and documents of the model with 0, 2");
+      "test.yaml:1:60: document_end: files end with 1, and documents of the model with 0, 2");
   CHECK_THROWS_WITH(source("{kind: text, file: from_config/a, length: 10}"),
                     Catch::Contains("test.yaml:1:1: from_config/a: 10 tokens"));
   CHECK_THROWS_WITH(source("{kind: text, file: [], length: 3}"),
