@@ -35,21 +35,15 @@ Windows windows_of(const Operation& operation, const Rule& rule, const Split& sp
 
 double exchange_seconds(const Windows& windows, const MeshShape& mesh, const CostModel& costs,
                         bool back) {
-  double most = 0;
-  // Ranks at the ends have one neighbour, and of causal attention the first is the one that most ask.
-  for (const int half : {0, 1, 2}) {
-    std::vector<std::int64_t> place;
-    for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
-      place.push_back(std::min(mesh.size(axis) * half / 2, mesh.size(axis) - 1));
-    }
-    const WindowTraffic traffic = window_traffic(windows, mesh, mesh.rank_at(place));
-    const std::int64_t messages = back ? traffic.messages_received : traffic.messages_sent;
-    const std::int64_t elements = back ? traffic.elements_received : traffic.elements_sent;
-    most =
-        std::max(most, (messages > 0 ? costs.latency_seconds : 0) +
-                           float32_bytes * static_cast<double>(elements) / costs.bytes_per_second);
+  std::vector<std::int64_t> middle;
+  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
+    middle.push_back(mesh.size(axis) / 2);
   }
-  return most;
+  const WindowTraffic traffic = window_traffic(windows, mesh, mesh.rank_at(middle));
+  const std::int64_t messages = back ? traffic.messages_received : traffic.messages_sent;
+  const std::int64_t elements = back ? traffic.elements_received : traffic.elements_sent;
+  return (messages > 0 ? costs.latency_seconds : 0) +
+         float32_bytes * static_cast<double>(elements) / costs.bytes_per_second;
 }
 
 }  // namespace meshwork

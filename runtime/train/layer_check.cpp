@@ -598,12 +598,8 @@ LayerReport check_layouts(const LayerCase& subject, DeviceMesh& mesh, std::size_
     return report;
   }
   // What is wrong in pieces on one rank would be so in every layout.
-  const std::string wrong =
-      on_any_rank(ranks, report.failures.empty() ? "" : report.failures.front());
-  if (!wrong.empty()) {
-    report.failures = {wrong};
-    pieces = {};
-  }
+  report = broadcast(ranks, report);
+  if (!report.failures.empty()) pieces = {};
   std::vector<std::string> batch_axes{""};
   for (const MeshAxis& axis : mesh.shape().axes()) {
     if (axis.size > 1 || ranks.size() == 1) batch_axes.push_back(axis.name);
