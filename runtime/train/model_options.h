@@ -167,10 +167,10 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
          "by class, its number or its text, what multiplies its loss in training; others: 1");
   option("microbatches", options.walk.micro_batches, positive,
          "parts of a batch that go forward and backward one after the other, to need less memory");
-  option(
-      "recompute", options.walk.recompute,
-      "layers and blocks whose activations are forgotten after forward and made again for backward: a regular "
-      "expression of paths, or `blocks` for every block");
+  option("recompute", options.walk.recompute,
+         "layers and blocks whose activations are forgotten after forward and made again for "
+         "backward: a regular "
+         "expression of paths, or `blocks` for every block");
   option("memory", options.memory, positive,
          "bytes that a rank may hold in a step: the plan splits results further to stay below");
   option("steps_per_epoch", options.steps_per_epoch, positive,
