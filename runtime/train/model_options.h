@@ -169,8 +169,7 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
          "parts of a batch that go forward and backward one after the other, to need less memory");
   option("recompute", options.walk.recompute,
          "layers and blocks whose activations are forgotten after forward and made again for "
-         "backward: a regular "
-         "expression of paths, or `blocks` for every block");
+         "backward: a regular expression of paths, or `blocks` for every block");
   option("memory", options.memory, positive,
          "bytes that a rank may hold in a step: the plan splits results further to stay below");
   option("steps_per_epoch", options.steps_per_epoch, positive,

@@ -3,14 +3,10 @@
 # what is too little, and no signal ends it.
 #
 #   process_limits.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
-set -u
-meshwork=$1
-config=$2
-shift 2
-launcher=("$@")
-failures=0
+# shellcheck source=tests/support/drill.sh
+. "$MESHWORK_SOURCE_DIR/tests/support/drill.sh"
 trained=0
-complain() {
+wrong() {
   echo "$limit KiB, $*"
   cat said.txt
   failures=$((failures + 1))
@@ -26,17 +22,17 @@ for limit in 100000 160000 200000 250000 272000 276000 285000 300000 330000 3700
   case $status in
     0)
       trained=$((trained + 1))
-      [ $limit -gt 250000 ] || complain "and it is said to have begun"
+      [ $limit -gt 250000 ] || wrong "and it is said to have begun"
       ;;
     1)
       [ "$(grep -cE "this process may have .* of addresses \(ulimit -v, RLIMIT_AS\)" said.txt)" = 1 ] ||
-        complain "and no line says once what is too little"
+        wrong "and no line says once what is too little"
       ;;
-    *) complain "status $status" ;;
+    *) wrong "status $status" ;;
   esac
   if [ $limit = 200000 ] && ! grep -qE \
     "may have 195.3 MiB of addresses .* and needs 273.0 MiB to begin with, on 1 thread" said.txt; then
-    complain "and not both numbers are said"
+    wrong "and not both numbers are said"
   fi
 done
 # So it is with open files; the launcher has no limit.
@@ -45,9 +41,9 @@ for limit in 5 8 20 31 64; do
   "${launcher[@]}" bash -c 'ulimit -n "$0" && exec "$@"' "$limit" "$meshwork" devices >said.txt 2>&1
   status=$?
   if [ $limit = 64 ]; then
-    [ $status = 0 ] || complain "open files: status $status"
+    [ $status = 0 ] || wrong "open files: status $status"
   elif [ $status != 1 ] || [ "$(grep -c "may have $limit open files (ulimit -n, RLIMIT_NOFILE), and needs 32" said.txt)" != 1 ]; then
-    complain "open files: status $status, or it is not said once"
+    wrong "open files: status $status, or it is not said once"
   fi
 done
 # And with the stack.
@@ -56,11 +52,11 @@ for limit in 64 256; do
   "${launcher[@]}" bash -c 'ulimit -s "$0" && exec "$@"' "$limit" "$meshwork" devices >said.txt 2>&1
   status=$?
   if [ $limit = 256 ]; then
-    [ $status = 0 ] || complain "stack: status $status"
+    [ $status = 0 ] || wrong "stack: status $status"
   elif [ $status != 1 ] || [ "$(grep -c "may have $limit KiB of stack (ulimit -s, RLIMIT_STACK), and needs 256" said.txt)" != 1 ]; then
-    complain "stack: status $status, or it is not said once"
+    wrong "stack: status $status, or it is not said once"
   fi
 done
-[ $trained -ge 5 ] || complain "and only $trained runs trained"
+[ $trained -ge 5 ] || wrong "and only $trained runs trained"
 
 exit $((failures > 0))

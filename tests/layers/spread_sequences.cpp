@@ -85,7 +85,10 @@ std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   add(cases, "MultiHeadAttention", 5,
       MultiHeadAttention(
-          {.name = "layer", .num_heads = 7, .key_dim = 2, .bias_initializer = random_bias}),
+          {.name = "layer", .num_heads = 3, .key_dim = 4, .bias_initializer = random_bias}),
+      split);
+  add(cases, "MultiHeadAttention, more heads than ranks", 5,
+      MultiHeadAttention({.name = "layer", .num_heads = 7, .key_dim = 2, .use_causal_mask = true}),
       split);
   add(cases, "MultiHeadAttention, causal, with longer values", 5,
       MultiHeadAttention({.name = "layer",
@@ -123,12 +126,19 @@ std::vector<Case> grouped_cases() {
   std::vector<Case> cases;
   add(cases, "GroupQueryAttention", 5,
       GroupQueryAttention({.name = "layer",
-                           .head_dim = 2,
-                           .num_query_heads = 14,
-                           .num_key_value_heads = 7,
+                           .head_dim = 4,
+                           .num_query_heads = 6,
+                           .num_key_value_heads = 2,
                            .use_causal_mask = true,
                            .rope_max_wavelength = 10000,
                            .bias_initializer = random_bias}),
+      kernels);
+  add(cases, "GroupQueryAttention, more heads of keys than ranks", 5,
+      GroupQueryAttention({.name = "layer",
+                           .head_dim = 2,
+                           .num_query_heads = 14,
+                           .num_key_value_heads = 7,
+                           .use_causal_mask = true}),
       kernels);
   add(cases, "GroupQueryAttention, one head of keys", 5,
       GroupQueryAttention({.name = "layer",

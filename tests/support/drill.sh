@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # What scripts share that drive the program, SCRIPT MESHWORK CONFIG LAUNCHER..., and read what it says. They end with
-# `[ $failures = 0 ]`.
+# `exit $((failures > 0))`.
 set -u
 meshwork=$1
 config=$2

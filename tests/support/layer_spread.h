@@ -70,9 +70,9 @@ inline std::vector<TestedMesh> meshes(int ranks, std::size_t scale) {
     case 1:
       return {{{{"x", 1}, {"y", 1}}, 2 * scale}};
     case 2:
-      return {{{{"x", 2}}, 6 * scale}, {{{"x", 1}, {"y", 2}}, scale}};
+      return {{{{"x", 2}}, 8 * scale}, {{{"x", 1}, {"y", 2}}, scale}};
     case 3:
-      return {{{{"x", 3}}, 3 * scale}};
+      return {{{{"x", 3}}, 4 * scale}};
     case 4:
       return {{{{"x", 2}, {"y", 2}}, 2 * scale}, {{{"x", 4}}, scale / 2}};
     default:

@@ -3,8 +3,8 @@
 //     SampleText: {prompt: "The ", tokens: 200, temperature: 0.8}
 //
 // The text is that which `meshwork generate` gives by the weights of that moment (generation.h). The
-// seed is the run's, the same in every epoch, so that only the weights differ. What
-// of a text was seen is kept where the model can be run so (generation.h).
+// seed is the run's, the same in every epoch, so that only the weights differ. Keys and values of
+// tokens are kept where the model can be run in pieces (generation.h).
 #pragma once
 
 #include <cstdint>
