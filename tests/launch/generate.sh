@@ -73,12 +73,12 @@ refused '--prompt is required'
 refused 'expected a number of at least 0' --prompt a --temperature -1
 refused 'expected a whole number' --prompt a --tokens -1
 refused 'expected a whole number' --prompt a --top-k few
-sed -i 's/units: 256/units: 300/; s/input_dim: 256/input_dim: 300/' model.yaml
-refused '--prompt: the prompt has the token 300; the model has 300 tokens, from 0 on' --prompt '1 300'
-sed 's/input_dim: 300/input_dim: 100/' model.yaml >fewer_inputs.yaml
+sed 's/input_dim: 256/input_dim: 100/' model.yaml >fewer_inputs.yaml
 "$meshwork" generate fewer_inputs.yaml --prompt 'a jug' >said.txt 2>errors.txt && fail "generates: $(cat said.txt)"
 [ ! -s said.txt ] || fail "a prompt that the model refused is printed: $(cat said.txt)"
 grep -qF 'expected whole numbers from 0 to 99' errors.txt || fail "it says: $(cat errors.txt)"
+sed -i 's/units: 256/units: 300/; s/input_dim: 256/input_dim: 300/' model.yaml
+refused '--prompt: the prompt has the token 300; the model has 300 tokens, from 0 on' --prompt '1 300'
 untrained=$("$meshwork" generate model.yaml --prompt '1 2' --tokens 3 2>errors.txt) || fail "numbers: $(cat errors.txt)"
 [[ $untrained =~ ^1\ 2(\ [0-9]+){3}$ ]] || fail "a model of numbers says: $untrained"
 refused 'the model has 300 tokens, so they are given as numbers with spaces between; found "word"' --prompt 'word'

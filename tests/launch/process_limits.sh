@@ -5,6 +5,8 @@
 #   process_limits.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
 # shellcheck source=tests/support/drill.sh
 . "$MESHWORK_SOURCE_DIR/tests/support/drill.sh"
+# What ranks say at their end is looked at.
+unset OMPI_MCA_odls_base_sigkill_timeout
 trained=0
 wrong() {
   echo "$limit KiB, $*"
