@@ -208,11 +208,12 @@ ChoiceCost CandidateCosts::arithmetic(int index, const Candidate& candidate) con
   const auto gradients =
       std::count_if(operation.inputs.begin(), operation.inputs.end(),
                     [&](TensorId input) { return problem_.gives_gradient(operation, input); });
-  const double flops =
-      operation.operation->flops(problem_.input_shapes(index), problem_.shapes[operation.output]);
-  ChoiceCost cost = cost_of_seconds(arithmetic_seconds(flops, 1 + static_cast<int>(gradients),
-                                                       candidate.split, problem_.lengths[index],
-                                                       *problem_.mesh, problem_.request->costs));
+  const std::vector<Shape> inputs = problem_.input_shapes(index);
+  const double flops = operation.operation->flops(inputs, problem_.shapes[operation.output]);
+  const double share = largest_share(*operation.operation, inputs, candidate.split,
+                                     problem_.lengths[index], *problem_.mesh);
+  ChoiceCost cost = cost_of_seconds(static_cast<double>(1 + gradients) * share * flops /
+                                    problem_.request->costs.flops_per_second);
   double parts = 1;
   for (const auto& [letter, axes] : candidate.split) {
     parts *= static_cast<double>(problem_.mesh->size_over(axes));

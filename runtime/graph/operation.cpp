@@ -29,6 +29,10 @@ double Operation::flops(std::span<const Shape>, const Shape& output) const {
   return static_cast<double>(element_count(output));
 }
 
+double Operation::largest_share(char, std::int64_t parts, std::span<const Shape>) const {
+  return 1 / static_cast<double>(parts);
+}
+
 Range Operation::window(int, int, Range output, std::span<const Shape>) const {
   return output;
 }

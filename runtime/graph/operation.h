@@ -150,6 +150,10 @@ class Operation {
 
   /// Floating-point operations of the whole forward pass, of all ranks: the planner's arithmetic.
   [[nodiscard]] virtual double flops(std::span<const Shape> inputs, const Shape& output) const;
+  /// The share of them that the last of `parts` equal blocks of `letter` takes, if no block takes
+  /// more. Blocks take equal shares, unless an operation says otherwise.
+  [[nodiscard]] virtual double largest_share(char letter, std::int64_t parts,
+                                             std::span<const Shape> inputs) const;
 
   /// Emits the forward pass on this rank's blocks.
   virtual void forward(Lowering& lowering) const = 0;

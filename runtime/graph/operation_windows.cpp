@@ -35,15 +35,22 @@ Windows windows_of(const Operation& operation, const Rule& rule, const Split& sp
 
 double exchange_seconds(const Windows& windows, const MeshShape& mesh, const CostModel& costs,
                         bool back) {
-  std::vector<std::int64_t> middle;
+  std::vector<std::int64_t> first, middle, last;
   for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
+    first.push_back(0);
     middle.push_back(mesh.size(axis) / 2);
+    last.push_back(mesh.size(axis) - 1);
   }
-  const WindowTraffic traffic = window_traffic(windows, mesh, mesh.rank_at(middle));
-  const std::int64_t messages = back ? traffic.messages_received : traffic.messages_sent;
-  const std::int64_t elements = back ? traffic.elements_received : traffic.elements_sent;
-  return (messages > 0 ? costs.latency_seconds : 0) +
-         float32_bytes * static_cast<double>(elements) / costs.bytes_per_second;
+  double most = 0;
+  for (const std::vector<std::int64_t>& coordinates : {first, middle, last}) {
+    const WindowTraffic traffic = window_traffic(windows, mesh, mesh.rank_at(coordinates));
+    const std::int64_t messages = back ? traffic.messages_received : traffic.messages_sent;
+    const std::int64_t elements = back ? traffic.elements_received : traffic.elements_sent;
+    most =
+        std::max(most, (messages > 0 ? costs.latency_seconds : 0) +
+                           float32_bytes * static_cast<double>(elements) / costs.bytes_per_second);
+  }
+  return most;
 }
 
 }  // namespace meshwork

@@ -34,8 +34,7 @@ void make_partial(Layout& layout, const std::string& letters, const Rule& rule,
 
 double all_reduce_seconds(double bytes, std::int64_t ranks, const CostModel& costs) {
   const double n = static_cast<double>(ranks);
-  return costs.latency_seconds * std::bit_width(static_cast<std::uint64_t>(ranks - 1)) +
-         2 * (n - 1) / n * bytes / costs.bytes_per_second;
+  return message_seconds(2 * (n - 1) / n * bytes, ranks, costs);
 }
 
 }  // namespace
@@ -56,15 +55,18 @@ Layout raw_layout(const Rule& rule, const Split& split, int input) {
   return layout;
 }
 
+double message_seconds(double bytes, std::int64_t ranks, const CostModel& costs) {
+  return costs.latency_seconds * std::bit_width(static_cast<std::uint64_t>(ranks - 1)) +
+         bytes / costs.bytes_per_second;
+}
+
 double step_seconds(const RedistributionStep& step, const Shape& shape, const MeshShape& mesh,
                     const CostModel& costs) {
   if (!communicates(step.kind)) {
     return 0;
   }
-  const std::int64_t ranks = mesh.size_over(step.axes);
-  const double bytes = float32_bytes * elements_sent_bound(step, shape, mesh);
-  return costs.latency_seconds * std::bit_width(static_cast<std::uint64_t>(ranks - 1)) +
-         bytes / costs.bytes_per_second;
+  return message_seconds(float32_bytes * elements_sent_bound(step, shape, mesh),
+                         mesh.size_over(step.axes), costs);
 }
 
 double sum_seconds(const Layout& natural, const MeshShape& mesh, const CostModel& costs) {
@@ -95,14 +97,14 @@ double own_reduction_seconds(const OwnReduction& reduction, const Split& split,
   return all_reduce_seconds(bytes, ranks, costs);
 }
 
-double arithmetic_seconds(double flops, int passes, const Split& split,
-                          const std::map<char, std::int64_t>& lengths, const MeshShape& mesh,
-                          const CostModel& costs) {
+double largest_share(const Operation& operation, std::span<const Shape> inputs, const Split& split,
+                     const std::map<char, std::int64_t>& lengths, const MeshShape& mesh) {
   double share = 1;
   for (const auto& [letter, axes] : split) {
-    share /= static_cast<double>(std::min(lengths.at(letter), mesh.size_over(axes)));
+    share *=
+        operation.largest_share(letter, std::min(lengths.at(letter), mesh.size_over(axes)), inputs);
   }
-  return passes * share * flops / costs.flops_per_second;
+  return share;
 }
 
 }  // namespace meshwork

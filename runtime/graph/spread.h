@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 
 #include "runtime/graph/plan.h"
 #include "runtime/mesh/redistribution.h"
@@ -20,6 +21,9 @@ namespace meshwork {
 /// letters that the input lacks.
 [[nodiscard]] Layout raw_layout(const Rule& rule, const Split& split, int input);
 
+/// Predicted seconds of a collective over so many ranks in which a rank sends `bytes`.
+[[nodiscard]] double message_seconds(double bytes, std::int64_t ranks, const CostModel& costs);
+
 /// Predicted seconds of one step of a redistribution.
 [[nodiscard]] double step_seconds(const RedistributionStep& step, const Shape& shape,
                                   const MeshShape& mesh, const CostModel& costs);
@@ -34,11 +38,11 @@ namespace meshwork {
                                            const std::map<char, std::int64_t>& lengths,
                                            const MeshShape& mesh, const CostModel& costs);
 
-/// Predicted seconds of an operation's arithmetic on a rank that has some of it: `flops`, those of
-/// the whole forward pass, `passes` times. `lengths` are those of its letters. Blocks count as if
-/// they were equal, so that nothing is moved merely because some are longer by one.
-[[nodiscard]] double arithmetic_seconds(double flops, int passes, const Split& split,
-                                        const std::map<char, std::int64_t>& lengths,
-                                        const MeshShape& mesh, const CostModel& costs);
+/// The share of an operation's arithmetic on the rank that has most of it. `lengths` are those of
+/// its letters. Blocks count as if they were equally long, so that nothing is moved merely because
+/// some are longer by one.
+[[nodiscard]] double largest_share(const Operation& operation, std::span<const Shape> inputs,
+                                   const Split& split, const std::map<char, std::int64_t>& lengths,
+                                   const MeshShape& mesh);
 
 }  // namespace meshwork

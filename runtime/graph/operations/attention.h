@@ -116,6 +116,16 @@ class AttentionOperation final : public Operation {
     return 2 * static_cast<double>(q[0] * q[1] * q[2]) * seen *
            static_cast<double>(q[3] + output[3]);
   }
+  // The last queries of a causal attention look at the most keys: of n blocks the last at
+  // (2 n - 1) / n^2 of all pairs. A part of each value needs the whole probabilities.
+  double largest_share(char letter, std::int64_t parts,
+                       std::span<const Shape> inputs) const override {
+    const double equal = Operation::largest_share(letter, parts, inputs);
+    if (letter == 'q' && options_.causal && options_.window == 0) return equal * (2 - equal);
+    if (letter != 'f') return equal;
+    const auto key = static_cast<double>(inputs[1][3]), value = static_cast<double>(inputs[2][3]);
+    return (key + equal * value) / (key + value);
+  }
 
   void forward(Lowering& lowering) const override {
     const AttentionShape at = shape(lowering);

@@ -1,6 +1,7 @@
 // What follows from a rule and a split, held against the three sentences of operation.h.
 #include "runtime/graph/spread.h"
 
+#include "runtime/graph/operations/attention.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::spread_test {
@@ -92,16 +93,38 @@ TEST_CASE("an own reduction is predicted by what a rank holds, where its letters
   CHECK(own_reduction_seconds(all, {{'b', {0}}, {'k', {1}}}, lengths, mesh, costs) == 3 + 10.5);
 }
 
-TEST_CASE("arithmetic is shared by the ranks along split letters, and counted for each pass") {
+TEST_CASE("arithmetic is shared by the ranks along split letters") {
   const MeshShape mesh({{"data", 2}, {"model", 4}}, 8);
-  const CostModel costs{.flops_per_second = 10};
-  const std::map<char, std::int64_t> lengths{{'b', 64}, {'o', 3}};
-  CHECK(arithmetic_seconds(240, 1, {}, lengths, mesh, costs) == 24);
-  CHECK(arithmetic_seconds(240, 3, {}, lengths, mesh, costs) == 72);
-  CHECK(arithmetic_seconds(240, 1, {{'b', {0}}}, lengths, mesh, costs) == 12);
-  CHECK(arithmetic_seconds(240, 1, {{'b', {0, 1}}}, lengths, mesh, costs) == 3);
+  const std::map<char, std::int64_t> lengths{{'b', 64}, {'o', 3}, {'q', 8}};
+  const AttentionOperation attention({});
+  const auto share = [&](const Split& split) {
+    return largest_share(attention, {}, split, lengths, mesh);
+  };
+  CHECK(share({}) == 1);
+  CHECK(share({{'b', {0}}}) == 1.0 / 2);
+  CHECK(share({{'b', {0, 1}}}) == 1.0 / 8);
+  CHECK(share({{'q', {1}}}) == 1.0 / 4);
   // Four ranks have no more than three elements to share.
-  CHECK(arithmetic_seconds(240, 1, {{'o', {1}}}, lengths, mesh, costs) == 8);
+  CHECK(share({{'o', {1}}}) == 1.0 / 3);
+}
+
+TEST_CASE("a part of each value has the whole of the probabilities to make") {
+  const MeshShape mesh({{"model", 4}}, 4);
+  const std::vector<Shape> inputs{{1, 8, 2, 6}, {1, 8, 2, 6}, {1, 8, 2, 12}};
+  const AttentionOperation attention({});
+  CHECK(largest_share(attention, inputs, {{'f', {0}}}, {{'f', 12}}, mesh) == 0.5);
+}
+
+TEST_CASE("the last queries of a causal attention have most of its arithmetic") {
+  const MeshShape mesh({{"data", 2}, {"sequence", 4}}, 8);
+  const std::map<char, std::int64_t> lengths{{'b', 64}, {'h', 3}, {'q', 8}};
+  const AttentionOperation causal({.causal = true});
+  // The last quarter of a triangle's rows has 7/16 of its area, the last half 3/4.
+  CHECK(largest_share(causal, {}, {{'q', {1}}}, lengths, mesh) == 7.0 / 16);
+  CHECK(largest_share(causal, {}, {{'q', {0}}}, lengths, mesh) == 3.0 / 4);
+  CHECK(largest_share(causal, {}, {{'b', {0}}, {'q', {1}}}, lengths, mesh) == 7.0 / 32);
+  const AttentionOperation nearby({.causal = true, .window = 2});
+  CHECK(largest_share(nearby, {}, {{'q', {1}}}, lengths, mesh) == 1.0 / 4);
 }
 
 }  // namespace meshwork::spread_test
