@@ -165,6 +165,10 @@ struct StepSeconds {
   }
 };
 
+/// Of the ranks that take longest for a step of so many micro-batches.
+[[nodiscard]] StepSeconds longest(const std::vector<StepSeconds>& ranks,
+                                  std::int64_t micro_batches = 1);
+
 struct Plan {
   std::shared_ptr<const Graph> graph;
   MeshShape mesh;
@@ -177,8 +181,6 @@ struct Plan {
   PlanningWork work;
   std::optional<PlanWithoutLimit> without_limit;  // where it took more than the limit
   std::vector<CutChoice> cut;  // in the order of the graph's operations; none: nothing is cheaper
-  /// Of the ranks that take longest for a step of so many micro-batches.
-  [[nodiscard]] StepSeconds longest(std::int64_t micro_batches = 1) const;
   /// The stages of the pipeline for `micro_batches`; a single one without a pipeline.
   [[nodiscard]] Pipeline pipeline(std::int64_t micro_batches) const;
 };

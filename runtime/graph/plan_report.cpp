@@ -12,6 +12,7 @@
 #include "runtime/config/text_table.h"
 #include "runtime/device/narrowing.h"
 #include "runtime/graph/sequences.h"
+#include "runtime/graph/spread.h"
 
 namespace meshwork {
 namespace {
@@ -65,6 +66,12 @@ std::string seconds_text(double seconds) {
   return fmt::format("{:.3g} us", seconds * 1e6);
 }
 
+std::string flops_text(double flops) {
+  return flops >= 1e12  ? fmt::format("{:.3g} TFLOP", flops / 1e12)
+         : flops >= 1e9 ? fmt::format("{:.3g} GFLOP", flops / 1e9)
+                        : fmt::format("{:.3g} MFLOP", flops / 1e6);
+}
+
 std::string coordinates_text(const MeshShape& mesh, std::int64_t rank) {
   std::string text;
   for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
@@ -89,8 +96,52 @@ std::int64_t kept_bytes(LoweringRequest request, std::int64_t rank) {
   return kept;
 }
 
+// What is booked of a step.
+struct Booked {
+  ArenaSummary arena;
+  double flops = 0;
+  std::vector<CollectiveRecord> collectives;
+};
+Booked book(const LoweringRequest& request, std::int64_t rank) {
+  std::vector<KernelSpec> specs;
+  ProgramBuilder builder(&specs);
+  const std::unique_ptr<MeshCollectives> collectives = plan_collectives(request.plan->mesh, rank);
+  (void)lower(request, builder, *collectives);
+  Booked booked{.arena = builder.plan_arena(), .collectives = collectives->records()};
+  for (const KernelSpec& spec : specs) booked.flops += spec.work().flops;
+  return booked;
+}
+Booked book_without_recomputing(LoweringRequest request, std::int64_t rank) {
+  request.walk.recompute.clear();
+  return book(request, rank);
+}
+
+// Those of the plan, by the ranks' index over `placing`, and what recomputing adds.
+std::vector<StepSeconds> seconds_of(const Plan& plan, LoweringRequest request,
+                                    const ParameterFormOptions& options) {
+  std::vector<StepSeconds> all = plan.seconds;
+  if (request.walk.recompute.empty()) return all;
+  const auto micro_batches = static_cast<double>(std::ssize(request.micro_batches()));
+  for (std::size_t part = 0; part < all.size(); ++part) {
+    const std::int64_t rank = plan.mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part));
+    const ParameterForm form = parameter_form(plan, rank, options);
+    request.form = &form;
+    const Booked with = book(request, rank);
+    const double again = with.flops - book_without_recomputing(request, rank).flops;
+    all[part].arithmetic += again / plan.costs.flops_per_second / micro_batches;
+    for (const CollectiveRecord& record : with.collectives) {
+      if (record.purpose.phase != "recompute") continue;
+      all[part].communication += message_seconds(static_cast<double>(record.bytes_sent),
+                                                 plan.mesh.size_over(record.axes), plan.costs) /
+                                 micro_batches;
+    }
+  }
+  return all;
+}
+
 // Of the stages of the plan: each takes what the ranks at its coordinate take that need longest.
 std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan,
+                                                    const std::vector<StepSeconds>& all_seconds,
                                                     const LoweringRequest& request,
                                                     std::int64_t rank) {
   if (!plan.staged) return std::nullopt;
@@ -98,11 +149,11 @@ std::optional<PlanReport::Pipeline> report_pipeline(const Plan& plan,
   const Pipeline of = plan.pipeline(std::ssize(request.micro_batches()));
   std::vector<double> seconds(static_cast<std::size_t>(of.ranks), 0);  // by coordinate
   double reduction = 0;
-  for (std::size_t part = 0; part < plan.seconds.size(); ++part) {
+  for (std::size_t part = 0; part < all_seconds.size(); ++part) {
     const std::int64_t one = plan.mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part));
     double& longest = seconds[static_cast<std::size_t>(plan.mesh.coordinate(one, axis))];
-    longest = std::max(longest, plan.seconds[part].of_micro_batch());
-    reduction = std::max(reduction, plan.seconds[part].reduction);
+    longest = std::max(longest, all_seconds[part].of_micro_batch());
+    reduction = std::max(reduction, all_seconds[part].reduction);
   }
   PlanReport::Pipeline pipeline{
       .axis = plan.mesh.name(axis), .schedule = request.walk.schedule.name, .chunks = of.chunks};
@@ -201,10 +252,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   request.fed = fed;
   request.update = &update;
   request.form = &form;
-  ProgramBuilder builder;
-  const std::unique_ptr<MeshCollectives> collectives = plan_collectives(plan.mesh, rank);
-  (void)lower(request, builder, *collectives);
-  const ArenaSummary arena = builder.plan_arena();
+  Booked step = book(request, rank);
 
   PlanReport report{
       .mesh = plan.mesh, .rank = rank, .rows = rows, .mode = mode, .costs = plan.costs};
@@ -221,14 +269,16 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
       tensor.bytes = 0;
     }
   }
-  report.collectives = collectives->records();
+  report.collectives = std::move(step.collectives);
   // The plan is for the rows that are worked on at once.
   report.micro_batches = std::ssize(request.micro_batches());
-  report.seconds = plan.longest(report.micro_batches);
+  const std::vector<StepSeconds> all_seconds =
+      mode == Mode::train ? seconds_of(plan, request, options) : plan.seconds;
+  report.seconds = longest(all_seconds, report.micro_batches);
   report.seconds.communication *= static_cast<double>(report.micro_batches);
   report.seconds.communication += std::exchange(report.seconds.reduction, 0);
   report.seconds.arithmetic *= static_cast<double>(report.micro_batches);
-  if (mode == Mode::train) report.pipeline = report_pipeline(plan, request, rank);
+  if (mode == Mode::train) report.pipeline = report_pipeline(plan, all_seconds, request, rank);
   report.without_limit = plan.without_limit;
   report.cut = plan.cut;
   report.precision = precision;
@@ -251,8 +301,13 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
     }
     report.batch_bytes += tensor.bytes;
   }
-  report.arena_bytes = arena.bytes;
-  report.arena_bytes_if_unshared = arena.bytes_if_unshared;
+  report.arena_bytes = step.arena.bytes;
+  report.arena_bytes_if_unshared = step.arena.bytes_if_unshared;
+  report.flops = step.flops;
+  if (mode == Mode::train && !walk.recompute.empty()) {
+    const Booked without = book_without_recomputing(request, rank);
+    report.without_recomputing = {.flops = without.flops, .arena_bytes = without.arena.bytes};
+  }
   if (mode == Mode::predict) report.kept_bytes = kept_bytes(request, rank);
   return report;
 }
@@ -359,6 +414,12 @@ std::string to_text(const PlanReport& report, std::size_t width) {
       report.mesh.rank_count() == 1
           ? ""
           : "  parameters and slots count once a rank; ranks of one node share one copy\n");
+  if (const auto& without = report.without_recomputing) {
+    text += fmt::format(
+        "  recomputing: activations and scratch {} instead of {}, {} a step instead of {}\n",
+        readable_bytes(report.arena_bytes), readable_bytes(without->arena_bytes),
+        flops_text(report.flops), flops_text(without->flops));
+  }
   if (report.kept_bytes > 0) {
     text +=
         fmt::format("  generation keeps keys and values: {} for {} sequence{}, on top\n",
@@ -409,6 +470,11 @@ std::string to_json(const PlanReport& report) {
     without_limit = fmt::format("{{\"limit\": {}, \"peak\": {}, \"times_as_long\": {}}}",
                                 other->limit, other->bytes, other->times_as_long);
   }
+  std::string without_recomputing = "null";
+  if (const auto& other = report.without_recomputing) {
+    without_recomputing =
+        fmt::format("{{\"flops\": {}, \"arena\": {}}}", other->flops, other->arena_bytes);
+  }
   std::string between;
   for (const CollectiveBetweenSteps& item : report.between_steps) {
     between += fmt::format(
@@ -436,6 +502,7 @@ std::string to_json(const PlanReport& report) {
       "  \"predicted\": {{\"communication_seconds\": {}, \"arithmetic_seconds\": {}, "
       "\"latency_seconds\": {}, "
       "\"bytes_per_second\": {}}},\n"
+      "  \"flops\": {}, \"without_recomputing\": {},\n"
       "  \"pipeline\": {},\n"
       "  \"memory\": {{\"parameters\": {}, \"narrow_copies\": {}, \"gradients\": {}, \"slots\": "
       "{}, \"batch\": {}, "
@@ -446,10 +513,10 @@ std::string to_json(const PlanReport& report) {
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
       json_tensors(report.fed, report.mesh), collectives, cut, between,
       report.seconds.communication, report.seconds.arithmetic, report.costs.latency_seconds,
-      report.costs.bytes_per_second, pipeline, report.parameter_bytes, report.narrow_copy_bytes,
-      report.gradient_bytes, report.slot_bytes, report.batch_bytes, report.ahead_bytes,
-      report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes(), report.kept_bytes,
-      without_limit);
+      report.costs.bytes_per_second, report.flops, without_recomputing, pipeline,
+      report.parameter_bytes, report.narrow_copy_bytes, report.gradient_bytes, report.slot_bytes,
+      report.batch_bytes, report.ahead_bytes, report.arena_bytes, report.arena_bytes_if_unshared,
+      report.peak_bytes(), report.kept_bytes, without_limit);
 }
 
 }  // namespace meshwork

@@ -61,6 +61,13 @@ struct PlanReport {
     std::vector<double> stage_seconds;  // by stage, of a micro-batch, as timeline_of takes them
   };
   std::optional<Pipeline> pipeline;
+  double flops = 0;  // of a step's kernels on this rank
+  /// A step that recomputes nothing, where this one does.
+  struct WithoutRecomputing {
+    double flops = 0;
+    std::int64_t arena_bytes = 0;
+  };
+  std::optional<WithoutRecomputing> without_recomputing;
   // Bytes on this rank.
   std::int64_t parameter_bytes = 0;
   std::int64_t narrow_copy_bytes = 0;

@@ -232,8 +232,8 @@ class Planner {
 
 }  // namespace
 
-StepSeconds Plan::longest(std::int64_t micro_batches) const {
-  return std::ranges::max(seconds, {},
+StepSeconds longest(const std::vector<StepSeconds>& ranks, std::int64_t micro_batches) {
+  return std::ranges::max(ranks, {},
                           [=](const StepSeconds& one) { return one.of_step(micro_batches); });
 }
 
@@ -248,7 +248,7 @@ Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
 Plan plan_within(std::int64_t limit, Plan fastest, PlanRequest request,
                  const std::shared_ptr<const Graph>& graph,
                  const std::function<std::int64_t(const Plan&)>& bytes_of) {
-  const auto seconds = [](const Plan& plan) { return plan.longest().of_step(1); };
+  const auto seconds = [](const Plan& plan) { return longest(plan.seconds).of_step(1); };
   const std::int64_t most = bytes_of(fastest);
   if (most <= limit) return fastest;
   // From a price that decides between plans that take equally long to one that decides alone.

@@ -167,8 +167,8 @@ TEST_CASE("predicted seconds of a step count its exchanges") {
   };
   const LayoutEntries entries{{"c1/output", by_rows}, {"c2/output", by_rows}};
   const auto seconds = [&](const auto& layers) {
-    const StepSeconds longest = plan_of({8, 8, 2}, layers, mesh, entries, 2).longest();
-    return longest.communication + longest.reduction;
+    const StepSeconds slowest = longest(plan_of({8, 8, 2}, layers, mesh, entries, 2).seconds);
+    return slowest.communication + slowest.reduction;
   };
   const double without = seconds(one), with = seconds(two_convolutions());
   // Forward and backward, two rows each to the rank in the middle, and 8 times more of c2's kernel

@@ -298,6 +298,23 @@ TEST_CASE("micro-batches and recomputing take less memory for activations") {
   CHECK(report({.micro_batches = 4}).batch_bytes == report({}).batch_bytes);
 }
 
+TEST_CASE("a plan says what recomputing saves and what it takes") {
+  const PlanReport kept = report({}), again = report({.recompute = "d[0-9]"});
+  CHECK_FALSE(kept.without_recomputing);
+  REQUIRE(again.without_recomputing);
+  CHECK(again.without_recomputing->arena_bytes == kept.arena_bytes);
+  CHECK(again.without_recomputing->flops == kept.flops);
+  // Of four layers three products of 64 x 8 positions and the attention, each once more. What makes
+  // a layer's output is kept.
+  constexpr double positions = 64 * 8, products = 3 * 2 * positions * 64 * 64,
+                   attention = 2 * positions * 8 * 4 * (16 + 16);
+  const double more = again.flops - kept.flops;
+  CHECK(more == Approx(4 * (products + attention)).epsilon(0.02));
+  CHECK(again.seconds.arithmetic - kept.seconds.arithmetic ==
+        Approx(more / kept.costs.flops_per_second));
+  CHECK_THAT(to_text(again), Catch::Contains("recomputing: activations and scratch"));
+}
+
 TEST_CASE("a pattern of what is recomputed that matches nothing is an error") {
   CHECK_THROWS_WITH(report({.recompute = "d9"}),
                     Catch::Contains("recompute") && Catch::Contains("\"d9\""));
