@@ -244,6 +244,11 @@ class MpiTransport final : public Transport {
           if constexpr (std::is_same_v<std::decay_t<decltype(one)>, Exchange>) {
             if (use == Use::started) return std::make_unique<StartedMessages>(*this, on, one);
           }
+          if constexpr (std::is_same_v<std::decay_t<decltype(one)>, AllGather>) {
+            if (use == Use::started && PlacedBlocks(on, one).fits) {
+              return std::make_unique<StartedGather>(*this, on, one);
+            }
+          }
           return at_once(on, one);
         },
         collective);
@@ -316,30 +321,45 @@ class MpiTransport final : public Transport {
     });
   }
 
-  [[nodiscard]] Compiled at_once(const On& on, const AllGather& what) {
-    const auto own = static_cast<std::size_t>(on.rank);
-    const auto put_own = [on, count = what.counts[own], offset = what.offsets[own]](
-                             const void* send, void* receive) {
-      if (count > 0) copy(element_at(receive, offset, on.type), send, count, on.type);
-    };
-    if (on.size == 1 || total_of(what.counts) == 0) return done_by(put_own);
-    if (extent_of(what.counts, what.offsets) <= on.largest) {
-      std::vector<int> counts, offsets;
-      for (std::size_t rank = 0; rank < what.counts.size(); ++rank) {
+  /// The blocks of an all-gather as MPI wants them.
+  struct PlacedBlocks {
+    PlacedBlocks(const On& on, const AllGather& what)
+        : own(what.counts[static_cast<std::size_t>(on.rank)]),
+          at(what.offsets[static_cast<std::size_t>(on.rank)]),
+          is_alone(on.size == 1 || total_of(what.counts) == 0),
+          fits(!is_alone && extent_of(what.counts, what.offsets) <= on.largest) {
+      for (std::size_t rank = 0; fits && rank < what.counts.size(); ++rank) {
         counts.push_back(static_cast<int>(what.counts[rank]));
         offsets.push_back(counts.back() > 0 ? static_cast<int>(what.offsets[rank]) : 0);
       }
-      return done_by([on, put_own, counts = std::move(counts), offsets = std::move(offsets)](
-                         const void* send, void* receive) {
-        put_own(send, receive);
+    }
+    void put_own(const On& on, const void* send, void* receive) const {
+      if (own > 0) copy(element_at(receive, at, on.type), send, own, on.type);
+    }
+
+    std::int64_t own, at;  // this rank's, in elements
+    bool is_alone;         // nobody sends anything
+    bool fits;             // in one call
+    std::vector<int> counts, offsets;
+  };
+
+  [[nodiscard]] Compiled at_once(const On& on, const AllGather& what) {
+    PlacedBlocks blocks(on, what);
+    if (blocks.is_alone) {
+      return done_by(
+          [on, blocks](const void* send, void* receive) { blocks.put_own(on, send, receive); });
+    }
+    if (blocks.fits) {
+      return done_by([on, blocks = std::move(blocks)](const void* send, void* receive) {
+        blocks.put_own(on, send, receive);
         await_ranks(on.communicator);
-        check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, receive, counts.data(),
-                                 offsets.data(), on.native, on.communicator),
+        check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, receive, blocks.counts.data(),
+                                 blocks.offsets.data(), on.native, on.communicator),
                   "MPI_Allgatherv");
       });
     }
-    return done_by([on, put_own, what](const void* send, void* receive) {
-      put_own(send, receive);
+    return done_by([on, blocks, what](const void* send, void* receive) {
+      blocks.put_own(on, send, receive);
       for (int root = 0; root < on.size; ++root) {
         const auto block = static_cast<std::size_t>(root);
         if (what.counts[block] == 0) continue;
@@ -432,33 +452,66 @@ class MpiTransport final : public Transport {
     std::vector<MPI_Request> requests_;  // kept so that a call allocates only the first time
   };
 
-  /// The same, on their way until they are waited for.
-  class StartedMessages final : public CompiledCollective {
+  /// One that is brought on by `advance` until it is waited for.
+  class BroughtOn : public CompiledCollective {
    public:
-    StartedMessages(MpiTransport& transport, const On& on, const Exchange& what)
-        : transport_(transport), on_(on), messages_(what.sends, what.receives, what.channel) {
+    BroughtOn(MpiTransport& transport, const On& on) : on_(on), transport_(transport) {
       transport_.under_way_.reserve(++transport_.startable_);
     }
-    ~StartedMessages() override {
+    ~BroughtOn() override {
       --transport_.startable_;
       if (std::erase(transport_.under_way_, this) > 0 && Hosted::current() == nullptr) {
         abort_job(1, "messages between ranks are destroyed on their way");
       }
     }
-    void start(const void* send, void* receive) override {
-      messages_.start(on_, send, receive);
+    void start(const void* send, void* receive) final {
+      begin(send, receive);
       transport_.under_way_.push_back(this);
     }
-    void wait() override {
-      messages_.wait();
+    void wait() final {
+      end();
       std::erase(transport_.under_way_, this);
     }
-    [[nodiscard]] bool is_complete() const override { return messages_.are_there(); }
+
+   protected:
+    virtual void begin(const void* send, void* receive) = 0;
+    virtual void end() = 0;
+    On on_;
 
    private:
     MpiTransport& transport_;
-    On on_;
+  };
+
+  class StartedMessages final : public BroughtOn {
+   public:
+    StartedMessages(MpiTransport& transport, const On& on, const Exchange& what)
+        : BroughtOn(transport, on), messages_(what.sends, what.receives, what.channel) {}
+    [[nodiscard]] bool is_complete() const override { return messages_.are_there(); }
+
+   private:
+    void begin(const void* send, void* receive) override { messages_.start(on_, send, receive); }
+    void end() override { messages_.wait(); }
+
     Messages messages_;
+  };
+
+  class StartedGather final : public BroughtOn {
+   public:
+    StartedGather(MpiTransport& transport, const On& on, const AllGather& what)
+        : BroughtOn(transport, on), blocks_(on, what) {}
+    [[nodiscard]] bool is_complete() const override { return is_complete_request(request_); }
+
+   private:
+    void begin(const void* send, void* receive) override {
+      blocks_.put_own(on_, send, receive);
+      check_mpi(MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, receive, blocks_.counts.data(),
+                                blocks_.offsets.data(), on_.native, on_.communicator, &request_),
+                "MPI_Iallgatherv");
+    }
+    void end() override { await(std::span(&request_, 1), "MPI_Waitall for a started all-gather"); }
+
+    PlacedBlocks blocks_;
+    MPI_Request request_ = MPI_REQUEST_NULL;
   };
 
   /// MPI may take a null pointer for a missing argument even where nothing is received.
@@ -468,7 +521,7 @@ class MpiTransport final : public Transport {
   }
 
   Operations operations_;
-  std::vector<StartedMessages*> under_way_;
+  std::vector<BroughtOn*> under_way_;
   std::size_t startable_ = 0;  // that were compiled and may be in it
   std::int64_t largest_bytes_;
   std::shared_ptr<const Nodes> nodes_;

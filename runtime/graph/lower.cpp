@@ -264,10 +264,11 @@ std::vector<FedPart> fed_parts(const Plan& plan, Mode mode, const std::vector<Ra
   return parts;
 }
 
-LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
-                  MeshCollectives& collectives) {
-  if (request.mode == Mode::train) check_stages(*request.plan);
-  StepContext step(request, builder, collectives);
+namespace {
+
+// Books the step of a new context.
+LoweredStep book_step(StepContext& step) {
+  const LoweringRequest& request = step.request;
   StepSums sums(step);
   const Actions all_actions = request.actions();
   StepGradients gradients(step, all_actions);
@@ -347,6 +348,34 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   lowered.has_penalty = sums.has_penalty();
   lowered.has_gradient_norm = sums.has_gradient_norm();
   return lowered;
+}
+
+// In which order a step gathers variables, as one without a device shows.
+std::vector<StepContext::GatherOrder> order_of_gathers(LoweringRequest request,
+                                                       const MeshCollectives& collectives) {
+  request.parameters = nullptr;
+  request.step_scalars = nullptr;
+  request.gathered_rows = nullptr;
+  request.feeds.clear();
+  ProgramBuilder builder;
+  const auto planned = plan_collectives(collectives.mesh(), collectives.rank());
+  StepContext step(request, builder, *planned);
+  step.notes_gathers = true;
+  step.gathers.resize(step.micro_batches.size());
+  (void)book_step(step);
+  return std::move(step.gathers);
+}
+
+}  // namespace
+
+LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
+                  MeshCollectives& collectives) {
+  if (request.mode == Mode::train) check_stages(*request.plan);
+  StepContext step(request, builder, collectives);
+  if (request.mode != Mode::predict && step.gathers_variables()) {
+    step.gathers = order_of_gathers(request, collectives);
+  }
+  return book_step(step);
 }
 
 }  // namespace meshwork

@@ -54,7 +54,7 @@ class PieceBooking {
 
   ProgramBuilder& builder_;
   ElementType type_;
-  const CollectivePurpose& purpose_;
+  CollectivePurpose purpose_;
 };
 
 }  // namespace meshwork

@@ -44,10 +44,30 @@ class RedistributionLowerer : PieceBooking {
     return at_;
   }
 
+  void start(const RedistributionStep& step, Operand source, std::optional<Operand> destination) {
+    destination_ = destination;
+    look_at(step);
+    received_.emplace(transfers(step, shape_, mesh_, collectives_.rank()).receives, after_);
+    landed_ = landing(*received_, "gathered");
+    auto [start, wait] = collectives_.book_started(
+        use(step), AllGather{type_, received_->counts, received_->offsets});
+    builder_.emit(std::move(start), {source, landed_}, "start " + purpose_.what);
+    wait_ = std::move(wait);
+  }
+  Operand end() {
+    builder_.emit(std::move(wait_), {landed_, landed_}, "wait for " + purpose_.what);
+    arrive_in_pieces(*received_, landed_);
+    return at_;
+  }
+
  private:
-  void lower(const RedistributionStep& step) {
+  void look_at(const RedistributionStep& step) {
     before_ = block_of(step.from, shape_, mesh_, collectives_.rank());
     after_ = block_of(step.to, shape_, mesh_, collectives_.rank());
+  }
+
+  void lower(const RedistributionStep& step) {
+    look_at(step);
     switch (step.kind) {
       case StepKind::slice:
         return slice();
@@ -148,11 +168,15 @@ class RedistributionLowerer : PieceBooking {
 
   MeshCollectives& collectives_;
   const MeshShape& mesh_;
-  const Shape& shape_;
+  Shape shape_;
   Operand at_;                          // where the value stands
   bool free_ = false;                   // nobody else wants what stands there
   std::optional<Operand> destination_;  // of the step at hand
   Block before_, after_;                // this rank's, of the step at hand
+  // Of an all-gather that was started.
+  std::optional<Pieces> received_;
+  Operand landed_;
+  std::unique_ptr<Kernel> wait_;
 };
 
 }  // namespace
@@ -165,6 +189,17 @@ Operand lower_redistribution(ProgramBuilder& builder, MeshCollectives& collectiv
     internal_error("a redistribution of no steps into a destination");
   return RedistributionLowerer(builder, collectives, shape, type, purpose)
       .lower(steps, source, destination, source_is_free);
+}
+
+std::function<Operand()> start_all_gather(ProgramBuilder& builder, MeshCollectives& collectives,
+                                          const RedistributionStep& step, const Shape& shape,
+                                          ElementType type, Operand source,
+                                          std::optional<Operand> destination,
+                                          const CollectivePurpose& purpose) {
+  const auto started =
+      std::make_shared<RedistributionLowerer>(builder, collectives, shape, type, purpose);
+  started->start(step, source, destination);
+  return [started] { return started->end(); };
 }
 
 }  // namespace meshwork

@@ -6,6 +6,7 @@
 // MeshCollectives, so that the same code shows a plan and builds a program.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -25,5 +26,12 @@ Operand lower_redistribution(ProgramBuilder& builder, MeshCollectives& collectiv
                              std::span<const RedistributionStep> steps, const Shape& shape,
                              ElementType type, Operand source, std::optional<Operand> destination,
                              const CollectivePurpose& purpose, bool source_is_free = false);
+
+/// The same of one step that is an all-gather, which is started here. What it gives books the rest,
+/// where the result is wanted, once. `builder` and `collectives` outlive that.
+[[nodiscard]] std::function<Operand()> start_all_gather(
+    ProgramBuilder& builder, MeshCollectives& collectives, const RedistributionStep& step,
+    const Shape& shape, ElementType type, Operand source, std::optional<Operand> destination,
+    const CollectivePurpose& purpose);
 
 }  // namespace meshwork

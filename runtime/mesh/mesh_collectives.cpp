@@ -116,10 +116,12 @@ class BoundCollectives final : public MeshCollectives {
   StartAndWait make_started(const CollectiveRecord& record, const Collective& collective,
                             UnderWay under_way) override {
     const std::shared_ptr<CompiledCollective> compiled = compile(record, collective, Use::started);
-    const std::int64_t bytes =
-        extents_of(collective, mesh_.communicator(record.axes).rank()).receive *
-        element_bytes(record.type);
-    if (under_way == UnderWay::briefly) {
+    const Extents extents = extents_of(collective, mesh_.communicator(record.axes).rank());
+    const std::int64_t bytes = extents.receive * element_bytes(record.type);
+    if (std::holds_alternative<AllGather>(collective)) {
+      // It is under way in its own buffers, or done at once.
+      transport_.reserve(extents.send * element_bytes(record.type) + bytes);
+    } else if (under_way == UnderWay::briefly) {
       started_bytes_.front() = std::max(started_bytes_.front(), bytes);
     } else {
       started_bytes_.push_back(bytes);

@@ -430,7 +430,8 @@ TEMPLATE_TEST_CASE("an all-gather puts every block in its place and nothing betw
                    std::uint8_t, std::int32_t, std::int64_t, float, double) {
   const Communicator world = Communicator::world();
   const Subject tested = subject(world);
-  INFO(tested.name);
+  const bool started = GENERATE(false, true);
+  INFO(tested.name << (started ? ", started" : ""));
   for (const std::vector<std::int64_t>& counts : uneven_counts(world.size())) {
     const bool in_place = GENERATE(false, true);
     INFO("counts " << Catch::StringMaker<std::vector<std::int64_t>>::convert(counts));
@@ -451,8 +452,18 @@ TEMPLATE_TEST_CASE("an all-gather puts every block in its place and nothing betw
       }
       from = receive.data() + offsets[world.rank()];
     }
-    tested.transport->run(world, AllGather{type_of<TestType>(), counts, offsets}, from,
-                          receive.data());
+    const AllGather gather{type_of<TestType>(), counts, offsets};
+    if (started) {
+      Pending pending(tested.transport->compile(world, gather, Use::started), from, receive.data());
+      // A sum comes between.
+      std::int32_t one = 1;
+      tested.transport->run(world, AllReduce{ElementType::int32, Reduction::sum, 1}, &one);
+      CHECK(one == world.size());
+      tested.transport->advance();
+      pending.wait();
+    } else {
+      tested.transport->run(world, gather, from, receive.data());
+    }
     CHECK(receive.wrong([&](auto i) {
       for (int rank = 0; rank < world.size(); ++rank) {
         if (i >= offsets[rank] && i < offsets[rank] + counts[rank]) {

@@ -159,6 +159,37 @@ Operand StepContext::move(TensorId id, Operand source, const Layout& from, const
       shapes[id], graph.tensors[id].type, source, destination, {phase, what}, source_is_free);
 }
 
+bool StepContext::is_gather(TensorId id, const Layout& to) const {
+  const int variable = variable_of(id);
+  if (variable < 0 || !form.spans[variable].trainable) return false;
+  const std::vector<RedistributionStep> steps =
+      plan_redistribution(plan.tensors[id].layout.at(), to.at(), shapes[id], plan.mesh);
+  return steps.size() == 1 && steps.front().kind == StepKind::all_gather;
+}
+
+bool StepContext::gathers_variables() const {
+  return std::ranges::any_of(plan.operations, [&](const PlannedOperation& operation) {
+    for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+      if (is_gather(operation.inputs[i], operation.needed[i])) return true;
+    }
+    return false;
+  });
+}
+
+std::function<Operand()> StepContext::start_gather(TensorId id, const Layout& to) {
+  const std::vector<RedistributionStep> steps =
+      plan_redistribution(plan.tensors[id].layout.at(), to.at(), shapes[id], plan.mesh);
+  std::function<Operand()> end =
+      start_all_gather(builder, collectives, steps.front(), shapes[id], graph.tensors[id].type,
+                       value_of(variable_of(id)), joined_in(id, to), {phase, name_of(id)});
+  begun();
+  return [this, end = std::move(end)] {
+    const Operand gathered = end();
+    ended();
+    return gathered;
+  };
+}
+
 bool StepContext::counts(const std::vector<Axis>& axes, const Layout& layout) const {
   return std::all_of(axes.begin(), axes.end(), [&](Axis axis) {
     const auto place = std::ranges::find(layout.places, axis, &Place::axis);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,16 @@ class StepContext {
   ProgramBuilder& builder;
   MeshCollectives& collectives;
   std::string phase = "forward";  // under which collectives are recorded
+
+  // The trained variables that a pass over a micro-batch gathers, in order: forward, then backward.
+  struct Gather {
+    TensorId variable;
+    Layout layout;
+    bool operator==(const Gather&) const = default;
+  };
+  using GatherOrder = std::vector<std::vector<Gather>>;  // by pass
+  std::vector<GatherOrder> gathers;  // by micro-batch; none: nothing is gathered ahead
+  bool notes_gathers = false;        // they are not known yet
 
   // What is booked: a micro-batch, the numbers of its rows in the batch, and the shapes of all
   // tensors, global, with so many rows.
@@ -99,6 +110,13 @@ class StepContext {
   Operand move(TensorId id, Operand source, const Layout& from, const Layout& to,
                std::optional<Operand> destination, const std::string& what,
                bool source_is_free = false);
+
+  /// Starts to gather trained variable `id`, if that is one all-gather from where it is stored. What it
+  /// gives books the rest.
+  [[nodiscard]] std::function<Operand()> start_gather(TensorId id, const Layout& to);
+  /// Whether it is; and whether any operation takes one so.
+  [[nodiscard]] bool is_gather(TensorId id, const Layout& to) const;
+  [[nodiscard]] bool gathers_variables() const;
 
   /// Books this rank's part of a crossing of tensor `id`, whose block here is of `count` elements at
   /// `at`: the one that it sends or the one that it receives. Done at once, or started. Crossings that

@@ -16,7 +16,10 @@ constexpr std::int64_t word = 8;  // bytes of an address and of a row's number
 }  // namespace
 
 StepValues::StepValues(StepContext& step)
-    : step_(step), available_(step.graph.tensors.size()), boxes_(step.graph.tensors.size()) {
+    : step_(step),
+      available_(step.graph.tensors.size()),
+      micro_batch_(step.micro_batch),
+      boxes_(step.graph.tensors.size()) {
   for (int v = 0; v < static_cast<int>(step.graph.variables.size()); ++v) {
     const TensorId tensor = step.graph.variables[v].tensor;
     available_[tensor].emplace_back(step.plan.tensors[tensor].layout.at(), step.value_of(v));
@@ -105,9 +108,31 @@ Operand StepValues::in(TensorId id, const Layout& wanted) {
   }
   const auto& [settled, source] = known.front();
   const Operand moved =
-      step_.move(id, source, settled, layout, step_.joined_in(id, layout), step_.name_of(id));
+      !step_.gathers.empty() && step_.is_gather(id, layout)
+          ? gather(id, layout)
+          : step_.move(id, source, settled, layout, step_.joined_in(id, layout), step_.name_of(id));
   known.emplace_back(layout, moved);
   return moved;
+}
+
+Operand StepValues::gather(TensorId id, const Layout& layout) {
+  StepContext::GatherOrder& passes = step_.gathers[micro_batch_];
+  if (step_.notes_gathers) {
+    passes.resize(std::max(passes.size(), pass_ + 1));
+    passes[pass_].push_back({id, layout});
+    return step_.start_gather(id, layout)();
+  }
+  const std::vector<StepContext::Gather>& order = passes.at(pass_);
+  if (order.at(gathered_) != StepContext::Gather{id, layout}) {
+    internal_error(step_.name_of(id) + " is gathered before another variable");
+  }
+  const Operand gathered = ahead_ ? ahead_() : step_.start_gather(id, layout)();
+  ahead_ = nullptr;
+  if (++gathered_ < order.size()) {
+    const auto& [next, next_layout] = order[gathered_];
+    ahead_ = step_.start_gather(next, next_layout);
+  }
+  return gathered;
 }
 
 Operand StepValues::in_boxes(TensorId id, const Layout& layout, const Windows& windows) {
@@ -214,6 +239,8 @@ void StepValues::forget(const PlannedOperation& operation) {
 }
 
 void StepValues::forget_gathered_variables() {
+  ++pass_;
+  gathered_ = 0;
   for (const Variable& variable : step_.graph.variables) {
     available_[variable.tensor].resize(1);
     boxes_[variable.tensor].clear();

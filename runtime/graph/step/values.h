@@ -3,7 +3,8 @@
 // A tensor first stands in the layout that the plan gave it. Where a use wants another, it is
 // brought there once for all uses that want the same. Variables that were gathered for forward are
 // forgotten before backward and gathered again, so that no rank holds more of them than a layer
-// needs. Where their blocks are joined (parameters.h) they are gathered to where they stand.
+// needs and the next one, whose gathering begins a layer ahead. Where their blocks are joined
+// (parameters.h) they are gathered to where they stand.
 //
 // What crosses to other places (runtime/mesh/crossing.h) is sent where it is made. The other side begins
 // to receive it early, and waits for it where it is first used. As this rank sees it, all that it has
@@ -17,6 +18,7 @@
 // each rank cuts its box out of what it has.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <utility>
@@ -85,9 +87,14 @@ class StepValues {
   };
   Operand convert(TensorId id, const Conversion& conversion);
   Operand cut_box(TensorId id, const Windows& windows);
+  /// Variable `id`, and starts to gather the one that is wanted next.
+  Operand gather(TensorId id, const Layout& layout);
 
   StepContext& step_;
-  std::vector<ByLayout> available_;             // by tensor; the first is in the tensor's layout
+  std::vector<ByLayout> available_;  // by tensor; the first is in the tensor's layout
+  std::size_t micro_batch_;
+  std::size_t pass_ = 0, gathered_ = 0;  // which pass it is, and how many variables it has gathered
+  std::function<Operand()> ahead_;       // ends the gathering of the next one
   std::map<TensorId, Conversion> conversions_;  // of fed tensors that nobody has asked for
   std::vector<std::vector<std::pair<Windows, Operand>>> boxes_;  // by tensor
   std::map<TensorId, Operand> masks_;

@@ -696,6 +696,40 @@ TEST_CASE("a value's gradient is reduced beside the gradients of weights, which 
   CHECK(index_of("d1", "matmul tn") > wait);
 }
 
+TEST_CASE("a variable is gathered while the operation before computes") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  const Trained training = {.build = [](const SymbolicTensor& x) {
+    auto y = Dense({.name = "d1", .units = 6, .use_bias = false})(x);
+    y = Dense({.name = "d2", .units = 8, .use_bias = false})(y);
+    return Dense({.name = "d3", .units = 4, .use_bias = false})(y);
+  }};
+  const LayoutEntries layouts{{".*/kernel", {"data", unsharded}}};
+  const std::unique_ptr<Device> device = make_device({});
+  const std::unique_ptr<Transport> transport = make_transport("auto", world, &device->queues());
+  DeviceMesh mesh({{"data", world.size()}});
+  Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), layouts, "data", 10), 1,
+                training.optimizer.update_rule());
+  const std::vector<std::string>& labels = engine.step({Mode::train, 10, {}}).program().labels();
+  INFO(Catch::StringMaker<std::vector<std::string>>::convert(labels));
+  // Those of what gathers, and the beginnings of those of what multiplies.
+  std::vector<std::string> found;
+  for (const std::string& label : labels) {
+    if (label.ends_with("/kernel")) found.push_back(label);
+    const auto shape = label.find_first_of("0123456789", label.find("matmul"));
+    if (shape != std::string::npos) found.push_back(label.substr(0, shape - 1));
+  }
+  // Backward of d1 reads no kernel.
+  const std::string expected =
+      "start d1/kernel, wait for d1/kernel, start d2/kernel, d1/product: matmul, "
+      "wait for d2/kernel, start d3/kernel, d2/product: matmul, "
+      "wait for d3/kernel, d3/product: matmul, "
+      "start d3/kernel, wait for d3/kernel, start d2/kernel, d3/product: matmul nt, "
+      "d3/product: matmul tn, wait for d2/kernel, d2/product: matmul nt, d2/product: matmul tn, "
+      "d1/product: matmul tn";
+  CHECK(fmt::format("{}", fmt::join(found, ", ")) == expected);
+}
+
 namespace {
 
 /// The labels of the kernels in a step on one rank.
