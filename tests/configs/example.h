@@ -1,6 +1,7 @@
 // Examples of configs/ as tests train them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,14 +40,36 @@ inline ExampleRun run_example(const RunConfig& config, DeviceMesh& mesh) {
   return run;
 }
 
-/// Whether every value of every epoch is what it was, to `tolerance` of it.
-inline void check_history(const History& found, const History& expected, double tolerance) {
-  for (const auto& [name, values] : expected.history) {
-    for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
-      INFO(name << " of epoch " << epoch);
-      CHECK(found.at(name)[epoch] == Approx(values[epoch]).epsilon(tolerance));
+/// The run of one rank that those of all ranks are held against. Rank 0 alone has it, and checks: on
+/// a few cores the ranks would take turns.
+struct OneRank {
+  std::optional<ExampleRun> run;
+
+  OneRank(const RunConfig& config, const std::vector<std::string>& axes) {
+    if (Communicator::world().rank() != 0) return;
+    std::vector<MeshAxis> alone;
+    for (const std::string& axis : axes) alone.push_back({axis, 1});
+    DeviceMesh mesh(alone, Communicator::self());
+    run = run_example(config, mesh);
+  }
+
+  /// Trains over `mesh`. History of every epoch and final weights are the same, to `tolerance`.
+  void check(const RunConfig& config, DeviceMesh& mesh, double tolerance) const {
+    INFO(meshwork::to_string(mesh.shape()));
+    const ExampleRun found = run_example(config, mesh);
+    if (!run) return;
+    for (const auto& [name, values] : run->history.history) {
+      for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
+        INFO(name << " of epoch " << epoch);
+        CHECK(found.history.at(name)[epoch] == Approx(values[epoch]).epsilon(tolerance));
+      }
+    }
+    REQUIRE(found.variables.size() == run->variables.size());
+    for (std::size_t v = 0; v < found.variables.size(); ++v) {
+      INFO("variable " << v);
+      CHECK(difference(found.variables[v], run->variables[v], tolerance) == "");
     }
   }
-}
+};
 
 }  // namespace meshwork::test

@@ -1,5 +1,6 @@
-// configs/gpt_mini.yaml trains on every mesh as on one rank: batches, heads, hidden units and the
-// vocabulary split, and windows in the order that Philox gives.
+// configs/gpt_mini.yaml trains on every mesh as on one rank: batches, heads, hidden units, the
+// vocabulary and places of the text split, alone and together, weights split over the batch's axis,
+// batches cut in parts, and blocks recomputed.
 #include "tests/configs/example.h"
 #include "tests/runtime/data/support.h"
 
@@ -7,29 +8,72 @@ namespace meshwork::gpt_mini_test {
 
 using namespace meshwork::test;
 
+namespace {
+
+const std::string vocabulary = "tokens/embeddings: [model, ~]";
+const std::string heads = vocabulary +
+                          ", block_.*/attention/(query|key|value)/kernel: [~, model, ~]"
+                          ", block_.*/attention/(query|key|value)/bias: [model, ~]"
+                          ", block_.*/attention/attention_output/kernel: [model, ~, ~]"
+                          ", block_.*/hidden/kernel: [~, model], block_.*/hidden/bias: [model]"
+                          ", block_.*/back/kernel: [model, ~]";
+const std::string places = "sum/output: [data, sequence, ~], block_.*/output: [data, sequence, ~]";
+const std::string weights =
+    "tokens/embeddings: [data, ~], block_.*/attention/.*/kernel: [data, ~, ~]"
+    ", block_.*/(hidden|back)/kernel: [data, ~], block_.*/(hidden|back)/bias: [data]";
+
+struct Way {
+  std::int64_t data, model, sequence;
+  std::string layout;
+};
+std::vector<Way> ways(int ranks) {
+  switch (ranks) {
+    case 2:
+      return {{2, 1, 1, ""},
+              {1, 2, 1, heads},
+              {1, 2, 1, vocabulary},
+              {1, 1, 2, places},
+              {2, 1, 1, weights}};
+    case 3:
+      return {{3, 1, 1, weights}, {1, 3, 1, heads}, {1, 1, 3, places}};
+    case 4:
+      return {{2, 2, 1, heads}, {1, 2, 2, heads + ", " + places}};
+    default:
+      return {{1, 1, 1, heads}};
+  }
+}
+
+}  // namespace
+
 TEST_CASE("the small GPT trains on every mesh as on one rank") {
-  const int ranks = Communicator::world().size();
   const Folder folder(fmt::format("gpt_mini{}", Communicator::world().rank()));
   std::string text;
   for (int line = 0; text.size() < 64 * 90; ++line) {
     text += fmt::format("line {} of this text is followed by line {}.\n", line * line, line + 1);
   }
   write_file(folder / "text", text);
-  const RunConfig config =
-      example("gpt_mini",
-              {"data.train.file=" + (folder / "text"), "data.validation.file=" + (folder / "text"),
-               "optimizer.AdamW.learning_rate=1e-3", "fit.steps_per_epoch=5", "fit.epochs=2"});
-  DeviceMesh one({{"data", 1}, {"model", 1}}, Communicator::self());
-  const History expected = run_example(config, one).history;
-  CHECK(expected.at("loss")[1] < expected.at("loss")[0]);
-  std::vector<std::vector<MeshAxis>> meshes{{{"data", ranks}, {"model", 1}},
-                                            {{"data", 1}, {"model", ranks}}};
-  if (ranks == 4) meshes.push_back({{"data", 2}, {"model", 2}});
-  for (const auto& axes : meshes) {
-    DeviceMesh mesh(axes);
-    INFO(meshwork::to_string(mesh.shape()));
-    // Ten steps of Adam, which makes of a rounding near 0 a step of its own.
-    check_history(run_example(config, mesh).history, expected, 1e-3);
+  write_file(folder / "short", text.substr(0, 200));
+  // Ten steps, an epoch each.
+  const std::vector<ConfigOverride> steps{"data.train.file=" + (folder / "text"),
+                                          "data.train.to=1",
+                                          "data.validation.file=" + (folder / "short"),
+                                          "data.validation.from=0",
+                                          "optimizer.AdamW.learning_rate=1e-3",
+                                          "fit.steps_per_epoch=1",
+                                          "fit.epochs=10"};
+  const OneRank one(example("gpt_mini", steps), {"data", "model", "sequence"});
+  if (one.run) CHECK(one.run->history.at("loss")[9] < one.run->history.at("loss")[0]);
+  for (const auto& [data, model, sequence, layout] : ways(Communicator::world().size())) {
+    for (const bool in_parts : {false, true}) {
+      std::vector<ConfigOverride> overrides = steps;
+      overrides.emplace_back("layout={" + layout + "}");
+      if (in_parts) {
+        overrides.insert(overrides.end(), {"fit.microbatches=3", "fit.recompute=blocks"});
+      }
+      INFO(layout << (in_parts ? ", in parts" : ""));
+      DeviceMesh mesh({{"data", data}, {"model", model}, {"sequence", sequence}});
+      one.check(example("gpt_mini", overrides), mesh, 1e-4);
+    }
   }
 }
 
