@@ -187,8 +187,11 @@ Layout resolve(const TensorLayout& layout, const MeshShape& mesh, const std::str
       if (axis < 0) {
         std::vector<std::string> names;
         for (const MeshAxis& each : mesh.axes()) names.push_back(each.name);
+        const std::string nearest = did_you_mean(name, names);
         fail("{} {}: dimension {} is split by axis \"{}\", which the mesh {} does not have{}", what,
-             to_string(layout), dimension, name, to_string(mesh), did_you_mean(name, names));
+             to_string(layout), dimension, name, to_string(mesh),
+             nearest.empty() ? fmt::format("; add the axis to the mesh ({}=1 splits nothing)", name)
+                             : nearest);
       }
       const int before = resolved.dimension_of(axis);
       if (before == static_cast<int>(dimension)) {

@@ -1,6 +1,7 @@
 #include "runtime/train/run_config.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "collectives/error.h"
@@ -446,11 +447,58 @@ void insert_written(Map& map, const Entries& entries, Value value) {
   errors.raise();
 }
 
+// The first axis of `layout` that `mesh` lacks; "" if the mesh has all.
+std::string missing_axis(const TensorLayout& layout, const MeshShape& mesh) {
+  for (const DimensionAxes& dimension : layout) {
+    for (const std::string& name : dimension.axes) {
+      if (mesh.find(name) < 0) return name;
+    }
+  }
+  return "";
+}
+
+// One mistake for each axis that layouts name and `mesh` lacks, at the first of these layouts.
+// `users` has the keys of these layouts, by axis.
+ConfigErrors missing_axes(const std::map<std::string, std::vector<ConfigNode>>& users,
+                          const MeshShape& mesh) {
+  std::vector<std::string> names;
+  std::string sizes;  // "data=2,", as --mesh takes it
+  for (const MeshAxis& axis : mesh.axes()) {
+    names.push_back(axis.name);
+    sizes += fmt::format("{}={},", axis.name, axis.size);
+  }
+  ConfigErrors errors;
+  for (const auto& [axis, keys] : users) {
+    const std::size_t more = keys.size() - 1;
+    const std::string nearest = did_you_mean(axis, names);
+    errors.add(keys.front().error(fmt::format(
+        "\"{}\"{} the axis \"{}\", which the mesh {} lacks{}", keys.front().as<std::string>(),
+        more == 0 ? " names" : fmt::format(" and {} more key{} name", more, more == 1 ? "" : "s"),
+        axis, to_string(mesh),
+        nearest.empty()
+            ? fmt::format("; add it, as in --mesh {}{}=1 (size 1 splits nothing)", sizes, axis)
+            : nearest)));
+  }
+  return errors;
+}
+
 }  // namespace
 
 LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
+  std::vector<WrittenLayouts::Entry> resolvable;
+  std::map<std::string, std::vector<ConfigNode>> users;  // of axes that the mesh lacks
+  for (const WrittenLayouts::Entry& entry : spread_.layout.entries) {
+    const std::string axis = missing_axis(entry.layout, mesh);
+    if (axis.empty()) {
+      resolvable.push_back(entry);
+    } else {
+      users[axis].push_back(entry.key);
+    }
+  }
+  ConfigErrors errors = missing_axes(users, mesh);
   LayoutMap map(mesh);
-  insert_written(map, spread_.layout.entries, &WrittenLayouts::Entry::layout);
+  errors.check([&] { insert_written(map, resolvable, &WrittenLayouts::Entry::layout); });
+  errors.raise();
   return map;
 }
 

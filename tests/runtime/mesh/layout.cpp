@@ -35,6 +35,10 @@ TEST_CASE("a layout with an axis that the mesh lacks, or twice, is an error") {
   CHECK(message_of({unsharded, "modl"}) ==
         "layout of d1/kernel [~, modl]: dimension 1 is split by axis \"modl\", which the mesh "
         "data=2 x model=3 x one=1 does not have; did you mean \"model\"?");
+  CHECK(message_of({unsharded, "expert"}) ==
+        "layout of d1/kernel [~, expert]: dimension 1 is split by axis \"expert\", which the mesh "
+        "data=2 x model=3 x one=1 does not have; add the axis to the mesh (expert=1 splits "
+        "nothing)");
   CHECK(message_of({"model", "model"}) ==
         "layout of d1/kernel [model, model]: axis \"model\" (size 3) is used for dimension 0 and "
         "for dimension 1; an axis splits one dimension only");
