@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -113,20 +114,23 @@ std::string default_of(const OptionText& option) {
   return option.initial.empty() ? "\"\"" : option.initial;
 }
 
-std::string as_text(const Entry& entry) {
-  std::string text = joined(entry.names);
-  if (!entry.explained.about.empty()) text += ": " + entry.explained.about;
-  text += "\n";
+// A line for each option, and one for its type and default.
+std::string lines_of(const std::vector<OptionText>& options) {
   std::size_t width = 0;
-  for (const OptionText& option : entry.explained.options) {
-    width = std::max(width, option.name.size());
-  }
-  for (const OptionText& option : entry.explained.options) {
+  for (const OptionText& option : options) width = std::max(width, option.name.size());
+  std::string text;
+  for (const OptionText& option : options) {
     const std::string expected = option.expected.empty() ? "" : option.expected + "; ";
     text += fmt::format("  {:<{}}  {}\n  {:<{}}  {}{}{}\n", option.name, width, option.help, "",
                         width, expected, option.required ? "" : "default ", default_of(option));
   }
   return text;
+}
+
+std::string as_text(const Entry& entry) {
+  std::string text = joined(entry.names);
+  if (!entry.explained.about.empty()) text += ": " + entry.explained.about;
+  return text + "\n" + lines_of(entry.explained.options);
 }
 
 // Text of a cell: a bar would end it.
@@ -161,27 +165,32 @@ std::string as_roff(const Entry& entry) {
   return text;
 }
 
-// "layers: Activation, Add, ..." in lines of 80 columns, further ones indented.
-std::string wrapped(const Group& group) {
-  std::string text = group.name + ":";
+// `head`, then the names with commas between them, in lines of 80 columns, further ones indented.
+std::string wrapped(const std::string& head, const std::vector<std::string>& names) {
+  std::string text = head;
   std::size_t column = text.size();
-  for (std::size_t i = 0; i < group.entries.size(); ++i) {
-    const std::string name = group.entries[i].names[0] + (i + 1 < group.entries.size() ? "," : "");
-    if (column + 1 + name.size() > 80) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string name = names[i] + (i + 1 < names.size() ? "," : "");
+    if (column > 0 && column + 1 + name.size() > 80) {
       text += "\n ";
       column = 1;
     }
-    text += " " + name;
-    column += 1 + name.size();
+    text += (column == 0 ? "" : " ") + name;
+    column += (column == 0 ? 0 : 1) + name.size();
   }
   return text + "\n";
 }
 
 std::string overview(const std::vector<Group>& all) {
   std::string text;
-  for (const Group& group : all) text += wrapped(group);
+  for (const Group& group : all) {
+    std::vector<std::string> names;
+    for (const Entry& entry : group.entries) names.push_back(entry.names[0]);
+    text += wrapped(group.name + ":", names);
+  }
   return text +
-         "\n`meshwork reference NAME` explains one of these, or a whole line such as layers.\n";
+         "\n`meshwork reference NAME` explains one of these, a whole line such as layers, or an "
+         "option\nsuch as batch_size.\n";
 }
 
 enum class Form { text, markdown, man };
@@ -198,15 +207,63 @@ std::string written(const Entry& entry, Form form) {
                                 : as_text(entry);
 }
 
-// What `name` names: a group, one entry of a group, or a key of the configuration.
+bool same_words(const OptionText& a, const OptionText& b) {
+  return std::tie(a.help, a.expected, a.initial, a.required) ==
+         std::tie(b.help, b.expected, b.initial, b.required);
+}
+
+// The sections and classes that have the option `name`, those together that say the same of it; ""
+// if there are none.
+std::string explained_option(const std::vector<Group>& all, const std::string& name, Form form) {
+  std::vector<Entry> different;
+  for (const Group& group : all) {
+    for (const Entry& entry : group.entries) {
+      for (const OptionText& option : entry.explained.options) {
+        if (option.name != name) continue;
+        const auto same = std::ranges::find_if(different, [&](const Entry& before) {
+          return same_words(before.explained.options.front(), option);
+        });
+        if (same == different.end()) {
+          different.push_back({{entry.names.front()}, {.options = {option}}});
+        } else {
+          same->names.push_back(entry.names.front());
+        }
+      }
+    }
+  }
+  if (different.empty()) return "";
+  std::string text = form == Form::text ? fmt::format("{} is an option of:\n", name) : "";
+  for (const Entry& entry : different) {
+    text += form == Form::text ? "\n" + wrapped("", entry.names) + lines_of(entry.explained.options)
+                               : written(entry, form);
+  }
+  return text;
+}
+
+[[noreturn]] void fail_unknown(const std::string& name, const std::vector<std::string>& known) {
+  for (const Absence& absence : absences()) {
+    if (const std::string_view instead = instead_of(absence.kind, name); !instead.empty()) {
+      fail("there is no {} \"{}\": {}", absence.kind, name, instead);
+    }
+  }
+  const std::string nearest = did_you_mean(name, known);
+  fail("there is nothing called \"{}\"{}", name,
+       nearest.empty()
+           ? fmt::format("; the nearest names are {}", quoted_list(nearest_names(name, known, 3)))
+           : nearest);
+}
+
+// The explanation of `name`: a group, one entry of a group, a key of the configuration, or an option.
 std::string explained_name(const std::vector<Group>& all, const std::string& name, Form form) {
   std::vector<std::string> known;
+  std::set<std::string> options;
   std::string text;
   for (const Group& group : all) {
     known.push_back(group.name);
     if (group.name == name) text += title(name, form);
     for (const Entry& entry : group.entries) {
       known.insert(known.end(), entry.names.begin(), entry.names.end());
+      for (const OptionText& option : entry.explained.options) options.insert(option.name);
       if (group.name == name || std::count(entry.names.begin(), entry.names.end(), name) > 0) {
         text += (form == Form::text && !text.empty() ? "\n" : "") + written(entry, form);
       }
@@ -214,12 +271,13 @@ std::string explained_name(const std::vector<Group>& all, const std::string& nam
   }
   // Keys of the configuration that are no section with keys of their own: "augment", "mesh".
   for (const OptionText& option : configuration_explained().options) {
-    known.push_back(option.name);
     if (!text.empty() || option.name != name) continue;
     text = written({{name}, {.options = {option}}}, form);
   }
+  if (text.empty()) text = explained_option(all, name, form);
   if (text.empty()) {
-    fail("there is nothing called \"{}\"{}", name, did_you_mean(name, known));
+    known.insert(known.end(), options.begin(), options.end());
+    fail_unknown(name, known);
   }
   return text;
 }
