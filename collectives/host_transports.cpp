@@ -46,14 +46,13 @@ std::unique_ptr<Transport> make_shared_if_one_node(const Communicator& ranks) {
 
 constexpr NamedTransport transports[] = {
     {"auto", "Auto", "the fastest that all ranks can use", best_transport},
-    {"cuda_aware_mpi", "CudaAwareMPI", "memory of GPUs, by an MPI that takes its addresses",
-     nullptr},
+    {"cuda_aware_mpi", "CudaAwareMPI", "GPU memory, through a CUDA-aware MPI", nullptr},
     {"hierarchical", "Hierarchical", "shared memory inside nodes, MPI between them",
      [](const Communicator& ranks) -> std::unique_ptr<Transport> {
        return make_hierarchical_transport(ranks);
      }},
     {"mpi", "MPI", "MPI everywhere", make_mpi},
-    {"nccl", "NCCL", "memory of GPUs, one GPU a rank", nullptr},
+    {"nccl", "NCCL", "GPU memory, with one GPU per rank", nullptr},
     {"shared", "Shared", "memory that the ranks of one node share", make_shared_if_one_node}};
 
 }  // namespace

@@ -34,10 +34,10 @@ Examples:
 
 Exit status:
   0    success
-  1    failure while running; damage found by verify; a difference found by diff
-  2    wrong configuration or command line
+  1    failure while running, such as a full disk; damage found by verify; a difference found by diff
+  2    wrong configuration, file or command line; damaged data; no checkpoint that fits the run
   3    a rank hung; the watchdog ended the job
-  75   shut down cleanly by SIGTERM or SIGUSR1 (temporary failure): start it again to continue
+  75   shut down cleanly by SIGTERM or SIGUSR1; start it again to continue
   76   trained, but the last state could not be saved
   130  shut down cleanly by SIGINT; a second SIGINT ends it at once
 
@@ -45,7 +45,8 @@ Exit status:
 
 constexpr const char* train_examples = R"(
 Trains the model, validates it after each epoch and, if the configuration has test data, evaluates
-it at the end. Batch sizes are global. Results on different meshes differ by rounding only.
+it at the end. Batch sizes are global. A step gives the same results on every mesh, to rounding.
+Over thousands of steps rounding makes runs on different meshes drift apart, as another seed would.
 
 Examples:
   meshwork train configs/keras_guide_mlp.yaml
@@ -65,23 +66,23 @@ Examples:
   mpirun -n 2 meshwork evaluate configs/fashion_mnist_mlp.yaml --data train)";
 
 constexpr const char* predict_examples = R"(
-Writes the model's output for every sample of a set, in the order of the samples: the dataset
-"predictions" of an HDF5 file, or CSV with a line a sample. Weights come from a checkpoint or a
-weights file of Keras; without --checkpoint they are the initial ones, made from `seed`.
+Writes the model's output for every sample of a set, in the order of the samples. HDF5 files get the
+dataset "predictions", CSV files one line per sample. Weights come from a checkpoint or a weights
+file of Keras; without --checkpoint they are the initial ones, made from `seed`.
 
 Examples:
   meshwork predict configs/fashion_mnist_mlp.yaml --checkpoint checkpoints --output predictions.h5
   mpirun -n 2 meshwork predict configs/fashion_mnist_mlp.yaml --data train --output predictions.csv)";
 
 constexpr const char* generate_examples = R"(
-Writes a text token by token as a model of next tokens gives it. A model of 256 tokens is one of
-bytes: the prompt and what follows are text. Of any other the tokens are numbers. A seed gives the
-same text on every mesh. The data of the configuration are not needed.
+Generates text token by token with a language model. A model with 256 tokens reads and writes bytes,
+so prompt and result are text. Any other model reads and writes token numbers. A seed gives the same
+text on every mesh. The data of the configuration are not needed.
 
-A model whose attention is causal sees each token once: its keys and values are kept, each rank's
-those of its heads. `plan --mode predict --rows 1` shows their bytes. The model sees all places for
-each token once the text is longer than its input. So does a model that looks at other places in
-another way, always. A note says which tokens take that long.
+A model with causal attention reads each token once and keeps its keys and values. Each rank keeps
+those of its heads; `plan --mode predict --rows 1` shows their bytes. Once the text is longer than the
+model's input, each new token costs a pass over all places. A model without causal attention always
+pays this cost. A note names the tokens that do.
 
 Examples:
   meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "A hacker is "
@@ -89,9 +90,8 @@ Examples:
   mpirun -n 2 meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "Unix" --seed 3)";
 
 constexpr const char* plan_examples = R"(
-Shows how a model is spread over a mesh: the layout, block and bytes of every variable and output,
-every collective of a step with its bytes, and the memory of a rank. Needs neither MPI nor the
-ranks of the mesh.
+Shows the model on a mesh: layout, block and bytes of every variable and output, every collective of
+a step with its bytes, and the memory of a rank. Needs neither MPI nor the ranks of the mesh.
 
 Examples:
   meshwork plan configs/fashion_mnist_mlp.yaml
@@ -101,18 +101,18 @@ Examples:
   meshwork plan configs/pipeline_mlp.yaml --mesh stage=4,data=1 --svg parts.svg)";
 
 constexpr const char* summary_examples = R"(
-Shows what `train` prints before the first step: the layers with their outputs, parameters and
-layouts, then mesh, device, data and checkpoints. Trains nothing, and needs no ranks.
+Prints the summary that `train` prints before the first step: the layers with their outputs,
+parameters and layouts, then mesh, device, data and checkpoints. Trains nothing, and needs no ranks.
 
 Examples:
   meshwork summary configs/fashion_mnist_mlp.yaml
   meshwork summary configs/fashion_mnist_mlp.yaml --mesh data=2,model=4)";
 
 constexpr const char* import_examples = R"(
-Writes a checkpoint of the model in CONFIG with weights saved by Keras 3, and with its optimizer's
-state if the file has it and the configuration has the same optimizer. `meshwork train CONFIG
---resume` continues from it. Layers are matched by class and order, not by name. (train, evaluate
-and predict also read Keras's weights directly, with --weights.)
+Writes a checkpoint of the model in CONFIG with weights saved by Keras 3. The optimizer's state comes
+along if the file has it and the configuration has the same optimizer. `meshwork train CONFIG
+--resume` continues from the checkpoint. Layers are matched by class and order, not by name. (train,
+evaluate and predict also read Keras's weights directly, with --weights.)
 
 Examples:
   meshwork import configs/fashion_mnist_mlp.yaml model.weights.h5 --output checkpoints
@@ -122,61 +122,61 @@ Exit status: 0; 1 if the checkpoint cannot be written; 2 if the weights do not f
 cannot be read.)";
 
 constexpr const char* devices_examples = R"(
-Shows where each rank runs: host, device, threads, and its coordinates on the mesh. Without CONFIG
-and --mesh the mesh is {data: -1}.
+Shows host, device, threads and mesh coordinates of each rank. Without CONFIG and --mesh the mesh is
+{data: -1}.
 
 Examples:
   mpirun -n 4 meshwork devices
   mpirun -n 8 meshwork devices --mesh data=2,model=4)";
 
 constexpr const char* reference_examples = R"(
-Explains everything that a configuration may contain: sections, sources of data, layers, losses,
-metrics, optimizers, schedules, callbacks, initializers, regularizers and constraints, each with
-its options.
+Explains all parts of a configuration: sections, sources of data, layers, losses, metrics,
+optimizers, schedules, callbacks, initializers, regularizers and constraints, with their options.
 
 Examples:
   meshwork reference
   meshwork reference Adam
+  meshwork reference batch_size
   meshwork reference layers --markdown)";
 
 constexpr const char* test_layer_examples = R"(
-Tests whether what a layer states of itself is true. On one rank its gradients are compared with
-differences of the loss. On every mesh of 1, 2, ... ranks of the job it is spread in every legal
-way, and predictions, loss and gradients are compared with those of one rank. A layer that can be run
-on pieces of sequences, as `generate` runs it, predicts from pieces too, in float32 and in bfloat16,
-and is compared with the whole pass. Where there are more ways than --layouts, so many are drawn.
-Letters of its rules that none of them split are told: with more layouts, or longer samples, they may
-be. NAME is a layer as a configuration writes it, or a shared library, which --extension names as
-well. Without --shape the layer is tested on samples of several shapes that it takes.
+Tests the claims that a layer makes about itself. On one rank the test compares its gradients with
+finite differences of the loss. On every mesh of 1, 2, ... ranks of the job it spreads the layer in
+every legal layout, and compares predictions, loss and gradients with one rank. A layer that
+`generate` can run on pieces of a sequence also predicts from pieces, in float32 and in bfloat16, and
+is compared with the whole pass. Of more than --layouts layouts a random choice is tested. The report
+names letters of the layer's rules that no tested layout split; more layouts or longer samples may
+split them. NAME is a layer as a configuration writes it, or a shared library, which --extension names
+as well. Without --shape the test uses samples of several shapes.
 
 Examples:
   mpirun -n 4 meshwork test-layer build/mine.so Swish
   mpirun -n 4 meshwork test-layer 'Conv2D: {filters: 3, kernel_size: 3}' --shape 7,5,2
   mpirun -n 4 meshwork test-layer 'Add: {}' --shape 3,7 --shape 3,7 --layouts 1000
 
-Exit status: 0 if all is true; 1 if it is not; 2 if there is no such layer, or it takes no sample of
-that shape.)";
+Exit status: 0 if the layer passes; 1 if it fails; 2 for an unknown layer, or a shape that the layer
+does not take.)";
 
 constexpr const char* new_examples = R"(
-Prints a configuration to begin with, in which each line is explained: for a table with numbers to
-predict (regression) or classes (classification), for images in folders, a folder a class, or for
-texts as numbers of tokens, whose class attention predicts.
+Prints a configuration to start from, with a comment on each line. `regression` predicts numbers from
+a table, `classification` classes from a table, `images` classes of images in a folder per class, and
+`text` classes of texts as token numbers, by attention.
 
 Examples:
   meshwork new regression >mine.yaml
   meshwork train mine.yaml --dry-run)";
 
 constexpr const char* man_examples = R"(
-Prints the manual page meshwork(1), which has all that `--help` prints; `meshwork reference --man`
-prints meshwork(5). `cmake --install` installs both.
+Prints the manual page meshwork(1), with the text of every `--help`. `meshwork reference --man` prints
+meshwork(5). `cmake --install` installs both.
 
 Examples:
   meshwork man | man -l -
   meshwork reference --man | man -l -)";
 
 constexpr const char* completion_examples = R"(
-Prints a script that lets bash or zsh complete commands, options, files and the names of layers,
-optimizers and so on. `cmake --install` puts it where shells look; elsewhere, source it.
+Prints a script with which bash or zsh completes commands, options, files and the names of layers,
+optimizers and other classes. `cmake --install` installs it for the shells; elsewhere, source it.
 
 Examples:
   source <(meshwork completion bash)
@@ -278,7 +278,7 @@ void add_run_options(CLI::App& command, CommandLine& line) {
                    "Check everything, print the effective configuration and the plan, and stop");
   command.add_flag_callback(
       "--check-plan", [&line] { line.overrides.emplace_back("check_plan=true", "--check-plan"); },
-      "Compare what every step sends with the plan, and stop if they differ");
+      "Compare the traffic of every step with the plan, and stop if they differ");
 }
 
 void add_weights(CLI::App& command, const std::string& names, CommandLine& line,
@@ -469,7 +469,7 @@ static Shape read_shape(const std::string& text) {
 
 static void add_test_layer(CLI::App& program, CommandLine& line, Commands& commands) {
   CLI::App* test = add_command(program, commands, "test-layer",
-                               "Test a layer's gradients, and its numbers on meshes",
+                               "Test a layer's gradients, and its results on meshes",
                                test_layer_examples, test_layer);
   test->add_option("NAME", line.names, "Layers, and shared libraries with layers of your own")
       ->type_name("")
@@ -480,16 +480,17 @@ static void add_test_layer(CLI::App& program, CommandLine& line, Commands& comma
           [&line](const std::vector<std::string>& shapes) {
             for (const std::string& shape : shapes) line.shapes.push_back(read_shape(shape));
           },
-          "Shape of a sample, without the batch; of a layer of several inputs once for each")
+          "Shape of a sample, without the batch; for several inputs, once per input")
       ->type_name("LENGTH,...")
       ->allow_extra_args(false);
-  test->add_option("--layouts", line.layouts, "Most layouts of a mesh and a model with the layer")
+  test->add_option("--layouts", line.layouts,
+                   "Largest number of layouts to test per mesh and model")
       ->type_name("NUMBER")
       ->check(whole_number(1, std::numeric_limits<std::int64_t>::max()))
       ->capture_default_str();
   std::vector<std::string> devices = device_kinds();
   devices.insert(devices.begin(), "auto");
-  test->add_option("--device", line.device, "What ranks compute on")
+  test->add_option("--device", line.device, "Device of each rank")
       ->type_name("DEVICE")
       ->check(one_of(devices))
       ->capture_default_str();
@@ -509,7 +510,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
   train->add_flag("--resume", line.resume,
                   "Continue from the newest intact checkpoint in checkpoint.directory, if any");
   add_weights(*train, "--weights", line,
-              "Begin with these weights: a checkpoint, a directory (its newest one), or Keras's "
+              "Start from these weights: a checkpoint, a directory (its newest one), or Keras's "
               ".weights.h5; a checkpoint found by --resume takes precedence");
   add_output(*train, "--predict", line,
              "After training, write the model's output for the test data, or for the set in "
@@ -519,7 +520,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
 
   train->add_flag_callback(
       "--profile", [&line] { line.overrides.emplace_back("fit.profile=true", "--profile"); },
-      "Print at the end where the time of a step went, by layer and instruction");
+      "Print the time of a step at the end, by layer and instruction");
 
   CLI::App* evaluate =
       add_command(program, commands, "evaluate", "Compute the loss and the metrics",
@@ -545,7 +546,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
   add_overwrite(*predict, line);
 
   CLI::App* generate =
-      add_command(program, commands, "generate", "Write the text that a model gives",
+      add_command(program, commands, "generate", "Generate text with a language model",
                   generate_examples, meshwork::generate);
   add_config(*generate, line, true);
   add_model_options(*generate, line);
@@ -553,34 +554,35 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
               "Weights: a checkpoint, a directory (its newest one), or Keras's .weights.h5");
   generate
       ->add_option("--prompt", line.prompt,
-                   "What the text begins with: bytes, or numbers with spaces between them")
+                   "Start of the text: bytes, or token numbers with spaces between them")
       ->type_name("TEXT")
       ->required();
-  generate->add_option("--tokens", line.generation.tokens, "How many tokens follow")
+  generate->add_option("--tokens", line.generation.tokens, "Number of tokens to generate")
       ->type_name("NUMBER")
       ->check(whole_number(0, most_tokens))
       ->capture_default_str();
   generate
       ->add_option("--temperature", line.generation.temperature,
-                   "Scores are divided by it; 0: take the likeliest token")
+                   "Divisor of the scores; 0: take the likeliest token")
       ->type_name("NUMBER")
       ->check(number_from(0))
       ->capture_default_str();
   generate
       ->add_option("--top-k", line.generation.top_k,
-                   "Draw among so many of the likeliest tokens; 0: among all")
+                   "Number of likeliest tokens to draw from; 0: all")
       ->type_name("NUMBER")
       ->check(whole_number(0, most_tokens))
       ->capture_default_str();
 
   static const std::map<std::string, Mode> modes{
       {"train", Mode::train}, {"evaluate", Mode::evaluate}, {"predict", Mode::predict}};
-  CLI::App* plan = add_command(program, commands, "plan", "Show how a model is spread over a mesh",
+  CLI::App* plan = add_command(program, commands, "plan",
+                               "Show layouts, collectives and memory of a model on a mesh",
                                plan_examples, plan_text);
   add_config(*plan, line, true);
   add_model_options(*plan, line);
   plan->add_flag("--json", line.json, "Print JSON");
-  plan->add_option("--rank", line.rank, "Rank whose blocks and collectives are shown")
+  plan->add_option("--rank", line.rank, "Show the blocks and collectives of this rank")
       ->type_name("NUMBER")
       ->check(whole_number(0, most_ranks));
   plan->add_option("--ranks", line.ranks, "Number of ranks, for an axis of size -1")
@@ -598,10 +600,10 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
                    "Draw which rank holds which block of this variable, output or input")
       ->type_name("TENSOR");
   plan->add_option("--svg", line.svg,
-                   "Draw into this file: with --layout mesh and layout, else the parts of a placed "
+                   "Draw into this file: the layout with --layout, else the parts of a placed "
                    "model and their messages")
       ->type_name("FILE");
-  plan->add_flag("--overwrite", line.overwrite, "With --svg: replace a file that is no SVG");
+  plan->add_flag("--overwrite", line.overwrite, "With --svg: replace a file of another kind");
   add_part(*plan, line);
 
   CLI::App* summary = add_command(program, commands, "summary", "Show the model and the run",
@@ -612,35 +614,37 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
       ->type_name("NUMBER")
       ->check(whole_number(1, most_ranks));
 
-  CLI::App* devices = add_command(program, commands, "devices", "Show where each rank runs",
-                                  devices_examples, meshwork::devices);
+  CLI::App* devices =
+      add_command(program, commands, "devices", "Show host, device and coordinates of each rank",
+                  devices_examples, meshwork::devices);
   add_config(*devices, line, false);
 
   std::vector<std::string> kinds;
   for (const NewConfiguration& configuration : new_configurations()) {
     kinds.push_back(configuration.kind);
   }
-  CLI::App* new_one = add_command(program, commands, "new", "Print a configuration to begin with",
+  CLI::App* new_one = add_command(program, commands, "new", "Print a configuration to start from",
                                   new_examples, new_text);
-  new_one->add_option("KIND", line.names, "What is learned")
+  new_one->add_option("KIND", line.names, "Kind of configuration")
       ->type_name("")
       ->required()
       ->expected(1)
       ->check(one_of(kinds));
 
-  CLI::App* reference =
-      add_command(program, commands, "reference", "Explain what a configuration may contain",
-                  reference_examples, reference_text);
+  CLI::App* reference = add_command(program, commands, "reference",
+                                    "Explain sections, classes and options of a configuration",
+                                    reference_examples, reference_text);
   reference
-      ->add_option("NAME", line.names,
-                   "A class, such as Adam, a section, such as fit, or a group, such as layers")
+      ->add_option(
+          "NAME", line.names,
+          "A class, such as Adam; a section, such as fit; a group, such as layers; or an option")
       ->type_name("");
   CLI::Option* markdown = reference->add_flag("--markdown", line.markdown, "Print Markdown");
   CLI::Option* manual = reference->add_flag("--man", line.man, "Print a manual page, meshwork(5)")
                             ->excludes(markdown);
   reference
       ->add_flag("--absent", line.absent,
-                 "Print what Keras has under other names or alone, and what to write instead")
+                 "Print the names of Keras that Meshwork lacks, and replacements for them")
       ->excludes(manual);
   add_extensions(*reference, line);
 

@@ -6,9 +6,9 @@ namespace meshwork {
 namespace {
 
 constexpr const char* inspect_examples = R"(
-Prints what a checkpoint contains: variables with shapes, layouts and slots, progress of the run,
+Prints the contents of a checkpoint: variables with shapes, layouts and slots, progress of the run,
 mesh, history, callbacks, and the main points of the configuration. For a directory, it lists all
-checkpoints and prints the newest that can be read. For Keras's weights, it lists the arrays.
+checkpoints and prints the newest readable one. For Keras's weights, it lists the arrays.
 
 Examples:
   meshwork inspect checkpoints
@@ -18,8 +18,8 @@ Examples:
 Exit status: 0; 2 if the file cannot be read.)";
 
 constexpr const char* verify_examples = R"(
-Reads every region of the checkpoints, compares it with its checksum, and prints which arrays are
-damaged and where. A directory stands for all its checkpoints. Several ranks share the work.
+Reads every region of the checkpoints, compares it with its checksum, and prints the damaged arrays
+and regions. A directory stands for all its checkpoints. Several ranks share the work.
 
 Examples:
   meshwork verify checkpoints
@@ -31,7 +31,7 @@ does not exist, or a directory has no checkpoints.)";
 
 constexpr const char* diff_examples = R"(
 Compares two checkpoints, or a checkpoint with Keras's weights, array by array. Two checkpoints are
-equal if variables, slots, kept weights, step, epoch, learning rate, history and callbacks are.
+equal if variables, slots, kept weights, step, epoch, learning rate, history and callbacks are equal.
 Differences of mesh, device, program and configuration are only noted.
 
 Examples:
@@ -50,12 +50,12 @@ Examples:
   meshwork export checkpoints --keras model.weights.h5
   meshwork export checkpoints/step-000001200.h5 --keras model.weights.h5 --weights-only
 
-Exit status: 0; 1 if the disk is full; 2 if a file cannot be read, or not be written where it is to.)";
+Exit status: 0; 1 if the disk is full; 2 if a file cannot be read, or the output cannot be written.)";
 
 }  // namespace
 
 void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands) {
-  CLI::App* inspect = add_command(program, commands, "inspect", "Show what is in a checkpoint",
+  CLI::App* inspect = add_command(program, commands, "inspect", "Show the contents of a checkpoint",
                                   inspect_examples, meshwork::inspect);
   inspect->add_option("FILE", line.files, "A checkpoint, a directory of them, or Keras's weights")
       ->type_name("")
@@ -63,7 +63,7 @@ void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands)
       ->expected(1);
   inspect->add_flag("--json", line.json, "Print JSON");
   inspect->add_flag("--configuration", line.configuration,
-                    "Print the configuration that it carries, and nothing else");
+                    "Print only the configuration in the checkpoint");
 
   CLI::App* verify =
       add_command(program, commands, "verify", "Compare checkpoints with their checksums",
@@ -72,17 +72,17 @@ void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands)
       ->type_name("")
       ->required();
 
-  CLI::App* diff = add_command(program, commands, "diff", "Show how two checkpoints differ",
+  CLI::App* diff = add_command(program, commands, "diff", "Show the differences of two checkpoints",
                                diff_examples, meshwork::diff);
   diff->add_option("FILES", line.files, "Two checkpoints, directories of them, or Keras's weights")
       ->type_name("A B")
       ->required()
       ->expected(2);
   diff->add_option("--tolerance", line.tolerance,
-                   "The absolute difference up to which numbers count as equal; default 0")
+                   "Largest absolute difference between equal numbers; default 0")
       ->type_name("NUMBER")
       ->check(number_from(0));
-  diff->add_flag("--weights-only", line.weights_only, "Compare the variables and nothing else");
+  diff->add_flag("--weights-only", line.weights_only, "Compare only the variables");
 
   CLI::App* exported =
       add_command(program, commands, "export", "Write a checkpoint as Keras's weights",
@@ -91,7 +91,7 @@ void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands)
       ->type_name("")
       ->required()
       ->expected(1);
-  exported->add_option("--keras", line.output, "Where to: a name that ends with .weights.h5")
+  exported->add_option("--keras", line.output, "Output file; its name ends with .weights.h5")
       ->type_name("FILE")
       ->required();
   add_overwrite(*exported, line);

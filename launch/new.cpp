@@ -1,4 +1,4 @@
-// `meshwork new KIND`: a configuration to begin with.
+// `meshwork new KIND`: a configuration to start from.
 #include "collectives/error.h"
 #include "launch/commands.h"
 #include "launch/new_configurations.h"

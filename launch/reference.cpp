@@ -61,7 +61,7 @@ Explained fit_explained() {
   OptionLister option;
   FitOptions fit;
   bool gradient_norm = false;
-  option.about("how long training runs, and what runs beside it");
+  option.about("epochs, validation and callbacks");
   describe_fit_section(fit, option);
   describe_gradient_norm(gradient_norm, option);
   describe_callbacks(fit.callbacks, option);
@@ -341,7 +341,7 @@ std::string reference_text(const CommandLine& line, const Communicator*) {
     for (const Group& group : all) names.push_back(group.name);
   }
   std::string text;
-  if (form == Form::man) text = roff_title(5, "what a configuration may contain");
+  if (form == Form::man) text = roff_title(5, "sections, classes and options of a configuration");
   for (const std::string& name : names) {
     text += (text.empty() || form != Form::text ? "" : "\n") + explained_name(all, name, form);
   }

@@ -10,7 +10,7 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(ActivityRegularizationOptions& options, Visitor& option) {
-  option.about("its input, whose size the loss is charged for, as the mean of the samples");
+  option.about("its input; the loss gets a penalty on its size, averaged over samples");
   describe_name(options, option);
   option("l1", options.l1, finite_not_negative, "factor of the sum of absolute values");
   option("l2", options.l2, finite_not_negative, "factor of the sum of squares");

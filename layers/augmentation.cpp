@@ -66,8 +66,8 @@ void describe_filling(Options& options, Visitor& option) {
                  {"constant", FillMode::constant},
                  {"nearest", FillMode::nearest},
                  {"wrap", FillMode::wrap}},
-                "what stands outside of an image: the image mirrored, fill_value, its outermost "
-                "pixels, or the image again");
+                "values outside the image: the image mirrored, fill_value, its outermost pixels, "
+                "or the image again");
   option.choice("interpolation", options.interpolation,
                 {{"bilinear", Interpolation::bilinear}, {"nearest", Interpolation::nearest}},
                 "interpolate between pixels, or take the nearest one");
@@ -77,7 +77,7 @@ void describe_filling(Options& options, Visitor& option) {
 template <class Options, class Visitor>
 void describe_values(Options& options, Visitor& option) {
   option("value_range", options.value_range, float_any,
-         "values of images, which are cut to them: [darkest, brightest]");
+         "range of values, to which images are clipped: [darkest, brightest]");
 }
 
 }  // namespace
@@ -98,9 +98,9 @@ void describe(RandomTranslationOptions& options, Visitor& option) {
   option.about("moves each image in training");
   describe_name(options, option);
   option.required("height_factor", options.height_factor, share_range,
-                  "how far down, as a share of the height: (least, most)");
+                  "shift down, as a share of the height: (least, most)");
   option.required("width_factor", options.width_factor, share_range,
-                  "how far to the right, as a share of the width: (least, most)");
+                  "shift to the right, as a share of the width: (least, most)");
   describe_filling(options, option);
 }
 
@@ -108,7 +108,7 @@ template <class Visitor>
 void describe(RandomRotationOptions& options, Visitor& option) {
   option.about("rotates each image in training");
   describe_name(options, option);
-  option.required("factor", options.factor, share_range, "how many turns: (least, most)");
+  option.required("factor", options.factor, share_range, "rotation in turns: (least, most)");
   describe_filling(options, option);
 }
 
@@ -117,9 +117,9 @@ void describe(RandomZoomOptions& options, Visitor& option) {
   option.about("scales each image in training");
   describe_name(options, option);
   option.required("height_factor", options.height_factor, share_range,
-                  "which share more of the height is shown: (least, most)");
+                  "change of the visible height, as a share: (least, most)");
   option("width_factor", options.width_factor, share_range,
-         "which share more of the width is shown; none: that of the height");
+         "change of the visible width, as a share; none: that of the height");
   describe_filling(options, option);
 }
 
@@ -127,8 +127,8 @@ template <class Visitor>
 void describe(RandomCropOptions& options, Visitor& option) {
   option.about("cuts a part out of each image, at a random place in training, else in the middle");
   describe_name(options, option);
-  option.required("height", options.height, length, "rows that are kept");
-  option.required("width", options.width, length, "columns that are kept");
+  option.required("height", options.height, length, "rows to keep");
+  option.required("width", options.width, length, "columns to keep");
 }
 
 template <class Visitor>
@@ -136,7 +136,7 @@ void describe(RandomBrightnessOptions& options, Visitor& option) {
   option.about("makes each image brighter or darker in training");
   describe_name(options, option);
   option.required("factor", options.factor, share_range,
-                  "how much brighter, as a share of the range of values: (least, most)");
+                  "change of brightness, as a share of the range of values: (least, most)");
   describe_values(options, option);
 }
 
@@ -145,7 +145,7 @@ void describe(RandomContrastOptions& options, Visitor& option) {
   option.about("gives each image more or less contrast in training");
   describe_name(options, option);
   option.required("factor", options.factor, between(0, 1),
-                  "how much less contrast at most, and how much more: (less, more)");
+                  "largest decrease and increase of contrast: (less, more)");
   describe_values(options, option);
 }
 

@@ -15,7 +15,8 @@ void describe(BatchNormalizationLayerOptions& options, Visitor& option) {
   option.about("each channel normalized by mean and variance of the global batch");
   describe_name(options, option);
   option("axis", options.axis, "dimension of the channels; only the last, -1");
-  option("momentum", options.momentum, between(0, 1), "share of the moving statistics kept a step");
+  option("momentum", options.momentum, between(0, 1),
+         "share of the moving statistics kept per step");
   option("epsilon", options.epsilon, positive, "added to the variance");
   option("center", options.center, "add beta");
   option("scale", options.scale, "multiply by gamma");

@@ -87,8 +87,8 @@ template <class Visitor>
 void describe(CenterCropOptions& options, Visitor& option) {
   option.about("the middle of images");
   describe_name(options, option);
-  option.required("height", options.height, length, "rows that are kept");
-  option.required("width", options.width, length, "columns that are kept");
+  option.required("height", options.height, length, "rows to keep");
+  option.required("width", options.width, length, "columns to keep");
 }
 
 namespace {

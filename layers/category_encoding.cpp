@@ -14,13 +14,13 @@ void describe(CategoryEncodingOptions& options, Visitor& option) {
   option.about("numbers of categories as vectors of zeros and ones");
   describe_name(options, option);
   // Larger numbers are not exact in float32.
-  option.required("num_tokens", options.num_tokens, length, "how many categories there are");
+  option.required("num_tokens", options.num_tokens, length, "number of categories");
   option.choice("output_mode", options.output_mode,
                 {{"one_hot", CategoryOutput::one_hot},
                  {"multi_hot", CategoryOutput::multi_hot},
                  {"count", CategoryOutput::count}},
-                "a vector for each number (one_hot), or one for the last dimension: ones for the "
-                "categories in it (multi_hot), or how often each is (count)");
+                "a vector for each number (one_hot), or one for the last dimension, with ones "
+                "(multi_hot) or counts (count) of its categories");
 }
 
 SharedLayer CategoryEncoding(CategoryEncodingOptions options) {

@@ -89,7 +89,7 @@ void describe(DepthwiseConvOptions<dimensions>& options, Visitor& option) {
                     options.depthwise_regularizer, options.depthwise_constraint);
   describe_variable(option, "bias", "the bias", options.bias_initializer, options.bias_regularizer,
                     options.bias_constraint);
-  option("trainable", options.trainable, "train kernel and bias; false: they stay as they are");
+  option("trainable", options.trainable, "train kernel and bias; false: keep them fixed");
 }
 
 template <std::size_t dimensions, class Visitor>
@@ -107,7 +107,7 @@ void describe(SeparableConvOptions<dimensions>& options, Visitor& option) {
                     options.pointwise_regularizer, options.pointwise_constraint);
   describe_variable(option, "bias", "the bias", options.bias_initializer, options.bias_regularizer,
                     options.bias_constraint);
-  option("trainable", options.trainable, "train kernels and bias; false: they stay as they are");
+  option("trainable", options.trainable, "train kernels and bias; false: keep them fixed");
 }
 
 SharedLayer DepthwiseConv1D(DepthwiseConvOptions<1> options) {

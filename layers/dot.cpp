@@ -38,7 +38,7 @@ void describe(DotOptions& options, Visitor& option) {
   option.about("samples of two inputs multiplied and summed along a dimension of each");
   describe_name(options, option);
   option.required("axes", options.axes, "the dimension of both, or [of the first, of the second]");
-  option("normalize", options.normalize, "vectors along it made as long as 1 before");
+  option("normalize", options.normalize, "normalize vectors along it to length 1 first");
 }
 
 SharedLayer Dot(DotOptions options) {

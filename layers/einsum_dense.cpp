@@ -17,16 +17,16 @@ void describe(EinsumDenseOptions& options, Visitor& option) {
   option.about("the einsum of the input and a kernel, plus a bias");
   describe_name(options, option);
   option.required("equation", options.equation,
-                  "of input and kernel: \"abc,cd->abd\", \"...x,xy->...y\"");
+                  "letters of input, kernel and output: \"abc,cd->abd\", \"...x,xy->...y\"");
   option.required("output_shape", options.output_shape,
                   "shape of the output's sample; a length may be -1: the input's");
-  option("bias_axes", options.bias_axes, "letters of the output that have a bias, its last ones");
+  option("bias_axes", options.bias_axes, "last letters of the output, which get a bias");
   option("activation", options.activation, "function of each output; ~: none");
   describe_variable(option, "kernel", "the kernel", options.kernel_initializer,
                     options.kernel_regularizer, options.kernel_constraint);
   describe_variable(option, "bias", "the bias", options.bias_initializer, options.bias_regularizer,
                     options.bias_constraint);
-  option("trainable", options.trainable, "train kernel and bias; false: they stay as they are");
+  option("trainable", options.trainable, "train kernel and bias; false: keep them fixed");
 }
 
 namespace {

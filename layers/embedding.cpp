@@ -24,17 +24,17 @@ void describe_table(Options& options, Visitor& option) {
   describe_name(options, option);
   option.required("input_dim", options.input_dim,
                   positive.up_to(std::numeric_limits<std::int32_t>::max()),
-                  "how many numbers there are: 0, 1, ...");
+                  "size of the vocabulary; inputs are 0 to input_dim - 1");
   option.required("output_dim", options.output_dim, length, "length of a vector");
   option("mask_zero", options.mask_zero,
-         "the number 0 is padding: attention, means over places, losses and metrics leave it out");
+         "treat 0 as padding, which attention, means over places, losses and metrics ignore");
   option("document_end", options.document_end,
          at_least(no_end).up_to(std::numeric_limits<std::int32_t>::max()),
-         "the number that ends a document: causal attention looks at no document before its own; "
-         "places are counted on; -1: none does");
+         "number that ends a document; causal attention stays within its document, positions do "
+         "not restart; -1: none");
   describe_variable(option, "embeddings", "the vectors", options.embeddings_initializer,
                     options.embeddings_regularizer, options.embeddings_constraint);
-  option("trainable", options.trainable, "train the vectors; false: they stay as they are");
+  option("trainable", options.trainable, "train the vectors; false: keep them fixed");
 }
 
 // A variable of the layer, by the options of its vectors.
@@ -98,12 +98,12 @@ void describe(EmbeddingOptions& options, Visitor& option) {
 }
 template <class Visitor>
 void describe(ReversibleEmbeddingOptions& options, Visitor& option) {
-  option.about("vectors of numbers, and called again on vectors, their products with all of those");
+  option.about("vectors of numbers; a call on vectors gives their products with the whole table");
   describe_table(options, option);
   option("tie_weights", options.tie_weights,
-         "the way back takes the same table; false: one of its own");
+         "use one table in both directions; false: one for each");
   option("logit_soft_cap", options.logit_soft_cap, at_least(0),
-         "the way back gives tanh(y / c) * c; 0: y");
+         "bound c of the products, by tanh(y / c) * c; 0: none");
 }
 
 SharedLayer Embedding(EmbeddingOptions options) {

@@ -76,7 +76,7 @@ template <class Visitor>
 void describe(GroupNormalizationOptions& options, Visitor& option) {
   option.about("groups of channels of each sample normalized by their mean and variance");
   describe_name(options, option);
-  option("groups", options.groups, at_least(-1), "how many; -1: each channel by itself");
+  option("groups", options.groups, at_least(-1), "number of groups; -1: one per channel");
   option("axis", options.axis, "dimension of the channels; only the last, -1");
   option("epsilon", options.epsilon, positive, "added to the variance");
   option("center", options.center, "add beta");
@@ -85,7 +85,7 @@ void describe(GroupNormalizationOptions& options, Visitor& option) {
                     options.beta_constraint);
   describe_variable(option, "gamma", "gamma", options.gamma_initializer, options.gamma_regularizer,
                     options.gamma_constraint);
-  option("trainable", options.trainable, "train beta and gamma; false: they stay as they are");
+  option("trainable", options.trainable, "train beta and gamma; false: keep them fixed");
 }
 
 SharedLayer GroupNormalization(GroupNormalizationOptions options) {

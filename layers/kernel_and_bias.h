@@ -66,7 +66,7 @@ void describe_kernel_and_bias(Options& options, Visitor& option) {
                     options.kernel_regularizer, options.kernel_constraint);
   describe_variable(option, "bias", "the bias", options.bias_initializer, options.bias_regularizer,
                     options.bias_constraint);
-  option("trainable", options.trainable, "train kernel and bias; false: they stay as they are");
+  option("trainable", options.trainable, "train kernel and bias; false: keep them fixed");
 }
 
 }  // namespace meshwork

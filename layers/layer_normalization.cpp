@@ -19,7 +19,7 @@ void describe(LayerNormalizationOptions& options, Visitor& option) {
   option("epsilon", options.epsilon, positive, "added to the variance");
   option("center", options.center, "add beta");
   option("scale", options.scale, "multiply by gamma");
-  option("trainable", options.trainable, "train beta and gamma; false: they stay as they are");
+  option("trainable", options.trainable, "train beta and gamma; false: keep them fixed");
   describe_variable(option, "beta", "beta", options.beta_initializer, options.beta_regularizer,
                     options.beta_constraint);
   describe_variable(option, "gamma", "gamma", options.gamma_initializer, options.gamma_regularizer,
@@ -31,7 +31,7 @@ void describe(RMSNormalizationOptions& options, Visitor& option) {
   describe_name(options, option);
   option("axis", options.axis, "dimension that is normalized; only the last, -1");
   option("epsilon", options.epsilon, positive, "added to the mean square");
-  option("trainable", options.trainable, "train the scale; false: it stays as it is");
+  option("trainable", options.trainable, "train the scale; false: keep it fixed");
 }
 
 namespace {

@@ -20,7 +20,8 @@ template <class Visitor>
 void describe(ELUOptions& options, Visitor& option) {
   option.about("x where x > 0, else alpha * (exp(x) - 1)");
   describe_name(options, option);
-  option("alpha", options.alpha, finite_not_negative, "what the output tends to below 0, negated");
+  option("alpha", options.alpha, finite_not_negative,
+         "negated limit of the output for large negative x");
 }
 
 SharedLayer LeakyReLU(LeakyReLUOptions options) {

@@ -11,8 +11,8 @@ namespace meshwork {
 template <class Visitor>
 void describe(MaskingOptions& options, Visitor& option) {
   option.about(
-      "its input; a place whose features all equal mask_value does not count for attention, means "
-      "over places, losses and metrics");
+      "its input; attention, means over places, losses and metrics ignore places whose features "
+      "all equal mask_value");
   describe_name(options, option);
   option("mask_value", options.mask_value, any_finite, "the value");
 }

@@ -32,7 +32,7 @@ SharedLayer pairwise(const char* class_name, PairFunction function, MergingOptio
 
 template <class Visitor>
 void describe(MergingOptions& options, Visitor& option) {
-  option.about("inputs of one shape made one, element by element");
+  option.about("inputs of one shape, combined element by element");
   describe_name(options, option);
 }
 

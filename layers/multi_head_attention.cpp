@@ -25,23 +25,23 @@ void describe_attention(Options& options, Visitor& option) {
          "share of the probabilities set to 0 in training");
   option("use_bias", options.use_bias, "add biases to queries, keys, values and output");
   option("use_causal_mask", options.use_causal_mask,
-         "a place looks at itself and those before it alone");
+         "a place attends only to itself and earlier places");
   option("sliding_window", options.sliding_window, at_least(0),
-         "a place looks at those fewer than so many away; 0: at all");
+         "a place attends to places fewer than this many away; 0: to all");
   option("rope_max_wavelength", options.rope_max_wavelength, at_least(0),
-         "turn queries and keys as RotaryEmbedding does, such as 10000; 0: do not");
+         "wavelength of rotary positions, such as 10000; 0: none");
   describe_variable(option, "kernel", "the kernels", options.kernel_initializer,
                     options.kernel_regularizer, options.kernel_constraint);
   describe_variable(option, "bias", "the biases", options.bias_initializer,
                     options.bias_regularizer, options.bias_constraint);
-  option("trainable", options.trainable, "train all variables; false: they stay as they are");
+  option("trainable", options.trainable, "train all variables; false: keep them fixed");
 }
 
 }  // namespace
 
 template <class Visitor>
 void describe(MultiHeadAttentionOptions& options, Visitor& option) {
-  option.about("each place of a sequence takes from the others what resembles its query");
+  option.about("attention of each place of a sequence to the others, in several heads");
   describe_name(options, option);
   option.required("num_heads", options.num_heads, length, "number of heads");
   option.required("key_dim", options.key_dim, length, "length of a head's queries and keys");

@@ -23,7 +23,7 @@ void describe(GaussianDropoutOptions& options, Visitor& option) {
   option.about("multiplies by random numbers around 1 in training");
   describe_name(options, option);
   option.required("rate", options.rate, at_least(0).below(1),
-                  "their variance is rate / (1 - rate), as that of Dropout's factors");
+                  "gives the factors the variance rate / (1 - rate), as in Dropout");
 }
 
 template <class Visitor>

@@ -31,7 +31,7 @@ void describe(NormalizationOptions& options, Visitor& option) {
   option("mean", options.mean, any_finite, "mean of the channels; none: that of the training data");
   option("variance", options.variance, finite_positive,
          "variance of the channels; none: that of the training data");
-  option("invert", options.invert, "bring normalized numbers back to mean and variance");
+  option("invert", options.invert, "undo the normalization instead");
 }
 
 namespace {

@@ -18,7 +18,7 @@ void describe(PositionEmbeddingOptions& options, Visitor& option) {
   option.required("sequence_length", options.sequence_length, length, "places of a sequence");
   option("initializer", options.initializer, "initial vectors");
   option("regularizer", options.regularizer, "penalty on the vectors");
-  option("trainable", options.trainable, "train the vectors; false: they stay as they are");
+  option("trainable", options.trainable, "train the vectors; false: keep them fixed");
 }
 template <class Visitor>
 void describe(RotaryEmbeddingOptions& options, Visitor& option) {

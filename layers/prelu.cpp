@@ -17,7 +17,7 @@ void describe(PReLUOptions& options, Visitor& option) {
                     options.alpha_constraint);
   option("shared_axes", options.shared_axes, positive,
          "dimensions that share an alpha: none or the first, as [1, 2] of images");
-  option("trainable", options.trainable, "train alpha; false: it stays as it is");
+  option("trainable", options.trainable, "train alpha; false: keep it fixed");
 }
 
 SharedLayer PReLU(PReLUOptions options) {

@@ -16,7 +16,7 @@ void describe(ReLUOptions& options, Visitor& option) {
   describe_name(options, option);
   option("max_value", options.max_value, at_least(0), "upper bound of the output; none: unbounded");
   option("negative_slope", options.negative_slope, at_least(0), "slope below the threshold");
-  option("threshold", options.threshold, at_least(0), "where the slope becomes 1");
+  option("threshold", options.threshold, at_least(0), "input above which the slope is 1");
 }
 
 SharedLayer ReLU(ReLUOptions options) {

@@ -15,7 +15,7 @@ template <class Visitor>
 void describe(RepeatVectorOptions& options, Visitor& option) {
   option.about("a vector repeated as the steps of a sequence");
   describe_name(options, option);
-  option.required("n", options.n, length, "how many steps");
+  option.required("n", options.n, length, "number of steps");
 }
 
 SharedLayer RepeatVector(RepeatVectorOptions options) {

@@ -15,17 +15,17 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(ResizingOptions& options, Visitor& option) {
-  option.about("images made as large as they are wanted");
+  option.about("images resized to a given height and width");
   describe_name(options, option);
-  option.required("height", options.height, length, "rows that are made");
-  option.required("width", options.width, length, "columns that are made");
+  option.required("height", options.height, length, "rows of the result");
+  option.required("width", options.width, length, "columns of the result");
   option.choice("interpolation", options.interpolation,
                 {{"bilinear", Interpolation::bilinear}, {"nearest", Interpolation::nearest}},
                 "interpolate between pixels, or take the nearest one");
   option("crop_to_aspect_ratio", options.crop_to_aspect_ratio,
-         "take the largest part in the middle that has the result's proportions");
+         "crop the largest central part with the result's proportions");
   option("pad_to_aspect_ratio", options.pad_to_aspect_ratio,
-         "put borders of 0 around the image that give it the result's proportions");
+         "pad the image with zeros to the result's proportions");
 }
 
 namespace {

@@ -47,8 +47,7 @@ void describe(SequentialOptions& options, Visitor& option) {
   option.about("a block of layers, each on the output of the one before it");
   describe_name(options, option);
   option.required("layers", options.layers, "the layers in their order");
-  option("trainable", options.trainable,
-         "train the layers; false: their variables stay as they are");
+  option("trainable", options.trainable, "train the layers; false: keep their variables fixed");
 }
 
 }  // namespace

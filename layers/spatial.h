@@ -80,7 +80,7 @@ void from_config(const ConfigNode& node, SeveralLengths<dimensions>& lengths) {
 /// "causal" is Conv1D's alone.
 inline const auto image_paddings = by_name(std::array{Padding::valid, Padding::same});
 constexpr const char* padding_help =
-    "no zeros around the input (valid), or those that keep its length at stride 1";
+    "no zeros around the input (valid), or zeros that keep its length at stride 1 (same)";
 
 /// No length that such an option gives, nor what a window spans, is larger, so that positions of
 /// places can be counted.

@@ -15,7 +15,7 @@ void describe(UpSamplingOptions<dimensions>& options, Visitor& option) {
                                : "volumes enlarged by whole factors");
   describe_name(options, option);
   option("size", options.size, length,
-         dimensions == 1 ? "how often each step stands" : "factors of planes, rows and columns");
+         dimensions == 1 ? "repetitions of each step" : "factors of planes, rows and columns");
 }
 
 template <class Visitor>

@@ -12,7 +12,7 @@ struct NonNegOptions {};
 
 template <class Visitor>
 void describe(NonNegOptions&, Visitor& option) {
-  option.about("sets what is below 0 to 0 after each update");
+  option.about("sets negative values to 0 after each update");
 }
 
 Constraint NonNeg() {

@@ -82,7 +82,8 @@ void describe(OrthogonalRegularizerOptions& options, Visitor& option) {
   option.about("a penalty on rows or columns of a matrix that are not at right angles");
   option("factor", options.factor, finite_not_negative,
          "factor of the mean size of the cosines between pairs");
-  option.choice("mode", options.of_rows, {{"rows", true}, {"columns", false}}, "which are paired");
+  option.choice("mode", options.of_rows, {{"rows", true}, {"columns", false}},
+                "pairs of rows or of columns");
 }
 
 Regularizer OrthogonalRegularizer(const OrthogonalRegularizerOptions& options) {

@@ -60,7 +60,7 @@ struct CheckpointOptions {
 
 template <class Visitor>
 void describe(CheckpointOptions& options, Visitor& option) {
-  option.about("when and where the state of a run is saved");
+  option.about("directory and frequency of checkpoints");
   constexpr const char* what = "directory of the checkpoints; created if missing";
   if (options.directory.empty()) {
     option.required("directory", options.directory, what);
@@ -71,21 +71,22 @@ void describe(CheckpointOptions& options, Visitor& option) {
   option("every_steps", options.every_steps, positive, "updates between checkpoints");
   option("every_minutes", options.every_minutes, finite_positive, "minutes between checkpoints");
   option("keep", options.keep, positive, "newest checkpoints to keep");
-  option("best", options.best, "save each best epoch at its end, by this log, and keep the best");
-  option.choice("resume", options.resume,
-                {{"auto", Resume::automatic}, {"strict", Resume::strict}, {"never", Resume::never}},
-                "continue from the newest intact one, from the newest only, or start anew");
+  option("best", options.best, "log that determines the best epoch, whose checkpoint is kept too");
+  option.choice(
+      "resume", options.resume,
+      {{"auto", Resume::automatic}, {"strict", Resume::strict}, {"never", Resume::never}},
+      "continue from the newest intact checkpoint, only from the newest one, or start anew");
   option.choice("mode", options.mode,
                 {{"sync", CheckpointMode::synchronous}, {"async", CheckpointMode::asynchronous}},
                 "write in the background, or let training wait");
   option.choice("writer", options.writer,
                 {{"parallel", CheckpointWriter::parallel}, {"plain", CheckpointWriter::plain}},
-                "who writes: all ranks, or rank 0");
+                "ranks that write: all, or rank 0");
   option("verify", options.verify, "read each file back and compare checksums");
   option.choice(
       "on_error", options.on_error,
       {{"stop", CheckpointFailure::stop}, {"continue", CheckpointFailure::continue_anyway}},
-      "end or go on if one cannot be written");
+      "end or continue the run if a checkpoint cannot be written");
 }
 
 }  // namespace meshwork

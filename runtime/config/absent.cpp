@@ -8,21 +8,21 @@ namespace {
 
 constexpr Absence all[] = {
     {"loss", "Loss", "losses of your own are classes of an extension (--extension)"},
-    {"loss", "CTC", "labels that lie at no place of a sequence are not what Meshwork trains on"},
+    {"loss", "CTC", "Meshwork does not train on labels without positions"},
     {"loss", ".reduction",
      "a loss is the mean over the rows of the global batch, Keras's "
      "sum_over_batch_size; loss_weights scale it"},
     {"loss", ".dtype",
      "numbers are float32; the key precision says in which products are "
      "computed"},
-    {"loss", ".axis", "the last dimension is worked on; Permute moves another there"},
+    {"loss", ".axis", "the last dimension is used; Permute moves another there"},
     {"metric", "Metric MeanMetricWrapper",
      "metrics of your own are classes of an extension (--extension)"},
     {"metric", "Mean Sum",
      "they add up values that a Python loop gives them; losses and metrics "
      "are means over samples already"},
     {"metric", ".dtype", "numbers are float32, and sums float64"},
-    {"metric", ".axis", "the last dimension is worked on; Permute moves another there"},
+    {"metric", ".axis", "the last dimension is used; Permute moves another there"},
     {"metric", "AUC.thresholds", "num_thresholds spreads thresholds evenly"},
     {"metric", "AUC.multi_label AUC.num_labels AUC.label_weights",
      "all values count alike, as without multi_label"},
@@ -47,9 +47,9 @@ constexpr Absence all[] = {
     {"optimizer", "Muon.adam_lr_ratio", "one rate is for all variables"},
     {"optimizer", ".gradient_accumulation_steps",
      "fit: {microbatches: N}, and a batch_size N times as large"},
-    {"optimizer", ".name", "it is called by its class"},
+    {"optimizer", ".name", "the class is the name"},
     {"schedule", "LearningRateSchedule", "C++ programs make a Schedule of any function"},
-    {"schedule", ".name", "it is called by its class"},
+    {"schedule", ".name", "the class is the name"},
     {"callback", "Callback CallbackList LambdaCallback",
      "callbacks of your own are classes of an extension (--extension)"},
     {"callback", "BackupAndRestore", "checkpoint: {directory: backup, resume: auto}"},
@@ -60,7 +60,7 @@ constexpr Absence all[] = {
     {"callback", "ProgbarLogger", "fit: {verbose: 1} prints progress"},
     {"callback", "RemoteMonitor",
      "JSONLogger or TensorBoard write files, which other programs can send on"},
-    {"callback", "ModelCheckpoint.verbose", "checkpoints are told of as they are saved"},
+    {"callback", "ModelCheckpoint.verbose", "each saved checkpoint is printed"},
     {"callback", "ModelCheckpoint.save_weights_only",
      "a checkpoint has the weights beside the state of training; `export --weights-only` writes "
      "them alone"},
@@ -87,7 +87,7 @@ constexpr Absence all[] = {
     {"initializer", ".seed", "draws follow from the seed of the run and the variable's path"},
     {"initializer", ".input_axes .output_axes",
      "the last two dimensions are inputs and outputs, as without them"},
-    {"initializer", "STFT STFTInitializer", "audio is not what Meshwork trains on"},
+    {"initializer", "STFT STFTInitializer", "Meshwork has no audio layers"},
     {"regularizer", "Regularizer",
      "regularizers of your own are classes of an extension (--extension)"},
     {"constraint", "Constraint",
@@ -95,8 +95,7 @@ constexpr Absence all[] = {
     {"layer",
      "RNN SimpleRNN SimpleRNNCell LSTM LSTMCell GRU GRUCell StackedRNNCells "
      "Bidirectional TimeDistributed ConvLSTM1D ConvLSTM2D ConvLSTM3D",
-     "recurrent layers are not there; Conv1D with padding causal reads "
-     "sequences"},
+     "Meshwork has no recurrent layers; attention and Conv1D with causal padding read sequences"},
     {"layer", "Attention AdditiveAttention", "MultiHeadAttention"},
     {"layer", "Embedding.input_length", "the input's shape says it"},
     {"layer", "Embedding.weights", "`meshwork import` reads weights of a file"},
@@ -135,7 +134,7 @@ constexpr Absence all[] = {
      "columns of texts in CSV become numbers by themselves; Embedding takes numbers"},
     {"layer", "Discretization",
      "prepare the data beforehand; CategoryEncoding reads the numbers of categories"},
-    {"layer", "MelSpectrogram STFTSpectrogram", "audio is not what Meshwork trains on"},
+    {"layer", "MelSpectrogram STFTSpectrogram", "Meshwork has no audio layers"},
     {"layer", "FlaxLayer JaxLayer TorchModuleWrapper TFSMLayer Lambda",
      "a layer of your own is a class of an extension (--extension)"},
     {"layer", "Layer Wrapper Pipeline InputSpec",

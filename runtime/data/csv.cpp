@@ -645,13 +645,13 @@ template <class Visitor>
 void describe(CsvOptions& options, Visitor& option) {
   option.about("tables, also gzipped; each rank reads the whole table into memory");
   option.required("file", options.file, "the CSV file; or several, whose columns are one table");
-  option("columns", options.columns, "names of the columns, where the files have no header");
+  option("columns", options.columns, "names of the columns, for files without a header");
   option.required("features", options.features, "columns of the features");
   option("targets", options.targets, "columns of the targets");
   describe_weights(options.weights, option, "a column");
-  option("separator", options.separator, "between values");
+  option("separator", options.separator, "character between values");
   option("categories", options.categories,
-         "columns of texts that may look like numbers; the texts in the order of their numbers");
+         "columns of texts that may look like numbers, with their texts in order of class numbers");
 }
 
 }  // namespace

@@ -303,7 +303,7 @@ struct Hdf5Options {
 
 template <class Visitor>
 void describe(Hdf5Options& options, Visitor& option) {
-  option.about("HDF5 datasets with a row a sample; each rank reads its own rows");
+  option.about("HDF5 datasets with one row per sample; each rank reads its own rows");
   option.required("features", options.features, "FILE:/DATASET");
   option("targets", options.targets, "FILE:/DATASET");
   describe_weights(options.weights, option, "FILE:/DATASET");

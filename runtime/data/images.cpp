@@ -328,17 +328,17 @@ struct ImageOptions {
 template <class Visitor>
 void describe(ImageOptions& options, Visitor& option) {
   option.about(
-      "PNG and JPEG images of one size, a folder a class or with a table; decoded as they are "
+      "PNG and JPEG images of one size, in a folder per class or with a table; decoded as they are "
       "read");
   option.required("directory", options.directory, "the folder of the images");
   option.choice("color_mode", options.channels, {{"auto", 0}, {"grayscale", 1}, {"rgb", 3}},
                 "one channel or three; auto: as the first image has");
   option("labels", options.labels,
-         "CSV table with a row an image, in place of folders for classes");
-  option("file", options.file, "its column of the images' names in the directory");
-  option("targets", options.targets, "its columns of the targets");
-  describe_weights(options.weights, option, "its column");
-  option("separator", options.separator, "between its values");
+         "CSV table with one row per image, in place of folders for classes");
+  option("file", options.file, "the table's column of file names");
+  option("targets", options.targets, "the table's columns of targets");
+  describe_weights(options.weights, option, "the table's column");
+  option("separator", options.separator, "character between values of the table");
 }
 
 std::shared_ptr<const Source> open_images(const ConfigNode& node, const ImageOptions& options,

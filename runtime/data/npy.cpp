@@ -98,7 +98,7 @@ struct NpyOptions {
 
 template <class Visitor>
 void describe(NpyOptions& options, Visitor& option) {
-  option.about("arrays that numpy.save wrote, a row a sample; each rank reads its own rows");
+  option.about("arrays written by numpy.save, one row per sample; each rank reads its own rows");
   option.required("features", options.features, "FILE.npy");
   option("targets", options.targets, "FILE.npy");
   describe_weights(options.weights, option, "FILE.npy");

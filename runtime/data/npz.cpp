@@ -117,7 +117,7 @@ struct NpzOptions {
 
 template <class Visitor>
 void describe(NpzOptions& options, Visitor& option) {
-  option.about("arrays that numpy.savez wrote, a row a sample; each rank reads them whole");
+  option.about("arrays written by numpy.savez, one row per sample; each rank reads them whole");
   option.required("file", options.file, "FILE.npz");
   option.required("features", options.features, "name of an array");
   option("targets", options.targets, "name of an array");

@@ -51,7 +51,7 @@ struct SyntheticField {
 /// Only the options of its kind: one that does nothing is a mistake.
 template <class Visitor>
 void describe(SyntheticField& field, Visitor& option) {
-  option.choice("kind", field.kind, synthetic_kinds, "how values are made");
+  option.choice("kind", field.kind, synthetic_kinds, "kind of values");
   option.choice("type", field.type, by_name(element_types), "element type");
   if (field.role == FieldRole::feature) {
     option.required("shape", field.shape, positive, "shape of a sample");

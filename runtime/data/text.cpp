@@ -293,13 +293,15 @@ struct WrittenText {
 template <class Visitor>
 void describe(WrittenText& options, Visitor& option) {
   option.about("windows of a text and the tokens that follow: bytes, or token numbers of an array");
-  option.required("file", options.file, "any file, also gzipped; FILE.npy, FILE:/DATASET: numbers");
-  option.required("length", options.length, positive, "tokens in a window, which is a sample");
+  option.required("file", options.file,
+                  "any file, also gzipped, as bytes; FILE.npy or FILE:/DATASET as token numbers");
+  option.required("length", options.length, positive, "tokens in a window; a window is a sample");
   option("stride", options.stride, positive, "tokens from window to window; none: length");
-  option("from", options.from, at_least(0).below(1), "where in the text to begin, as a part of 1");
-  option("to", options.to, positive.up_to(1), "where to end, as a part of 1");
+  option("from", options.from, at_least(0).below(1),
+         "start in the text, as a fraction from 0 to 1");
+  option("to", options.to, positive.up_to(1), "end in the text, as a fraction from 0 to 1");
   option("document_end", options.document_end, at_least(0),
-         "token behind each file, which ends a document; none: files are one text");
+         "token that ends a document, appended to each file; none: files are one text");
 }
 
 std::shared_ptr<const Source> open_text(const ConfigNode& node, const WrittenText& options,

@@ -131,8 +131,7 @@ void check_one_target(const ConfigNode& node, const SourceContext& context, std:
 template <class Value, class Visitor>
 void describe_weights(std::optional<Value>& weights, Visitor& option, std::string_view form) {
   option("sample_weights", weights,
-         fmt::format("{}: weights of samples, which multiply their loss, and no metrics", form)
-             .c_str());
+         fmt::format("{}: sample weights, which multiply losses and not metrics", form).c_str());
 }
 
 /// The field `name` as `read(node, name, role)` gives it, exact if the model takes it so.

@@ -57,7 +57,8 @@ struct KindOf<Constraint> {
 /// The option that every layer has.
 template <class Options, class Visitor>
 void describe_name(Options& options, Visitor& option) {
-  option("name", options.name, "prefix of the paths of its variables; empty: made of the class");
+  option("name", options.name,
+         "name of the layer, and prefix of its variables' paths; empty: derived from the class");
 }
 
 /// The options of a layer that begin with `name`, that of a variable: how it begins, what its size
@@ -68,7 +69,7 @@ void describe_variable(Visitor& option, const std::string& name, const std::stri
   option((name + "_initializer").c_str(), initializer, ("initial values of " + words).c_str());
   option((name + "_regularizer").c_str(), regularizer, ("penalty on " + words).c_str());
   option((name + "_constraint").c_str(), constraint,
-         ("what becomes of " + words + " after an update").c_str());
+         ("constraint on " + words + " after an update").c_str());
 }
 
 void from_config(const ConfigNode& node, Activation& activation);

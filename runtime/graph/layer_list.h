@@ -43,10 +43,10 @@ inline constexpr std::int64_t most_blocks = 10000;
 template <class Visitor>
 void describe(RepeatOptions& repeat, Visitor& option) {
   option.about("blocks of the same layers, one after the other, each with variables of its own");
-  option("name", repeat.name, "blocks are called by it and their number: block_0, block_1");
-  option.required("count", repeat.count, positive.up_to(most_blocks), "how many blocks");
+  option("name", repeat.name, "prefix of the blocks' names: block_0, block_1");
+  option.required("count", repeat.count, positive.up_to(most_blocks), "number of blocks");
   option.required("layers", repeat.layers,
-                  "the layers of a block, as those of a model; `input` is what it is called on");
+                  "layers of a block, as in a model; `input` is the input of the block");
 }
 
 class LayerList {

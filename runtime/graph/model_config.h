@@ -65,12 +65,12 @@ struct ModelSection {
 
 template <class Visitor>
 void describe(ModelSection& model, Visitor& option) {
-  option.about("inputs, layers and how they are joined");
+  option.about("inputs, layers and their connections");
   option("input", model.input, "the only input, without the batch dimension");
   option("inputs", model.inputs, "in place of input: several inputs");
-  option.required("layers", model.layers,
-                  "in their order; `inputs` of a layer names what it takes, the layer before it by "
-                  "default");
+  option.required(
+      "layers", model.layers,
+      "layers in order; `inputs` of a layer names its inputs, by default the layer before it");
   option("output", model.output, "the layer whose output is the model's");
   option("outputs", model.outputs, "in place of output: several layers");
   option("frozen", model.frozen, "variables that are not trained, by path or regular expression");

@@ -76,7 +76,7 @@ void describe(Options& options, Visitor& option) {
     option(
         "ignore_class", options.ignore_class,
         between(std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()),
-        "right class of rows that do not count, -1 for one");
+        "class of target rows to ignore, such as -1");
   }
   option("name", options.name, "name in the logs");
 }

@@ -28,7 +28,7 @@ void describe(ModelOptions& options, Visitor& option) {
   option.about("the keys of a configuration");
   option("seed", options.seed, "random seed (weights, dropout, shuffling, synthetic data)");
   option.choice("device", options.device, names_themselves(devices),
-                "what ranks compute on; auto: a GPU if there is one");
+                "device of each rank; auto: a GPU if the node has one");
   option("collectives", options.collectives,
          "transport between ranks; auto: the fastest that all can use");
   option.choice("precision", options.precision, by_name(all_precisions),
@@ -45,12 +45,13 @@ template <class Visitor>
 void describe(DistributionOptions& options, Visitor& option) {
   option.choice("unmatched_layouts", options.unmatched_layouts,
                 {{"error", UnmatchedLayouts::error}, {"warn", UnmatchedLayouts::warn}},
-                "what a layout key that matches nothing is");
+                "effect of a layout key that matches nothing");
 }
 
 template <class Visitor>
 void describe_augment(std::vector<SharedMixing>& augment, Visitor& option) {
-  option("augment", augment, "how samples of a batch are mixed in training, with their targets");
+  option("augment", augment,
+         "augmentations that mix the samples of a training batch, and their targets");
 }
 
 /// The sections that RunConfig (run_config.h) reads, as they are written.
@@ -72,17 +73,17 @@ void describe(ConfigurationSections& sections, Visitor& option) {
          "shared libraries with classes of your own; --extension adds one");
   option("data", sections.data, "samples, batch size and order");
   describe_augment(sections.augment, option);
-  option("roles", sections.roles, "how many ranks train, and what others do; default: all train");
+  option("roles", sections.roles, "number of ranks for each role; default: all train");
   option.required("model", sections.model, "inputs and layers");
-  option("loss", sections.loss, "what training minimizes; only prediction needs none");
-  option("loss_weights", sections.loss_weights,
-         "weights of losses in the sum that training minimizes; default: 1");
-  option("optimizer", sections.optimizer, "how weights are updated; needed for training");
-  option("metrics", sections.metrics, "what is reported beside the loss");
+  option("loss", sections.loss, "loss that training minimizes; prediction needs none");
+  option("loss_weights", sections.loss_weights, "weight of each loss in the sum; default: 1");
+  option("optimizer", sections.optimizer, "update rule of the weights; training needs one");
+  option("metrics", sections.metrics, "metrics reported beside the loss");
   option("fit", sections.fit, "epochs, validation and callbacks");
-  option("pipeline", sections.pipeline, "how stages of the model walk through micro-batches");
-  option("checkpoint", sections.checkpoint, "when and where the state is saved");
-  option("log", sections.log, "files for what training reports");
+  option("pipeline", sections.pipeline,
+         "stages of the model, and the order of their micro-batches");
+  option("checkpoint", sections.checkpoint, "directory and frequency of checkpoints");
+  option("log", sections.log, "log files of training");
 }
 
 /// The section `log`: callbacks after those of `fit`.
@@ -92,10 +93,10 @@ struct LogFiles {
 
 template <class Visitor>
 void describe(LogFiles& files, Visitor& option) {
-  option.about("files for what training reports");
-  option("jsonl", files.jsonl, "a JSON object an epoch, on a line of its own (JSONLogger)");
+  option.about("log files of training");
+  option("jsonl", files.jsonl, "file with one line of JSON per epoch (JSONLogger)");
   option("tensorboard", files.tensorboard,
-         "directory of event files for TensorBoard, an epoch each (TensorBoard)");
+         "directory of event files for TensorBoard (TensorBoard)");
 }
 
 /// The sets of samples in the section `data`.
@@ -105,9 +106,9 @@ struct DataSets {
 
 template <class Visitor>
 void describe(DataSets& sets, Visitor& option) {
-  option("train", sets.train, "what fit trains on");
-  option("validation", sets.validation, "what is evaluated after each epoch");
-  option("test", sets.test, "what is evaluated after training");
+  option("train", sets.train, "training data");
+  option("validation", sets.validation, "data evaluated after each epoch");
+  option("test", sets.test, "data evaluated after training");
 }
 
 /// What C++ does by `cached` (runtime/data/views.h) is an option of a configuration's data.
@@ -120,7 +121,7 @@ void describe_cache(bool& cache, Visitor& option) {
 template <class Visitor>
 void describe_one_hot(bool& one_hot, Visitor& option) {
   option("one_hot", one_hot,
-         "make vectors of class numbers where a loss takes a value for each class");
+         "turn class numbers into one-hot vectors for losses that take a value per class");
 }
 
 /// What C++ says to `compile` is an option of a configuration's fit.
@@ -132,16 +133,16 @@ void describe_gradient_norm(bool& gradient_norm, Visitor& option) {
 
 template <class Visitor>
 void describe_callbacks(std::vector<SharedCallback>& callbacks, Visitor& option) {
-  option("callbacks", callbacks, "called after each batch and epoch, in this order");
+  option("callbacks", callbacks, "callbacks, called in this order after each batch and epoch");
 }
 
 template <class Visitor>
 void describe_data_section(FitOptions& options, Visitor& option) {
   option("batch_size", options.batch_size, positive, "samples of a step, of all ranks together");
-  option("shuffle", options.shuffle, "another order of samples in each epoch");
+  option("shuffle", options.shuffle, "shuffle the samples anew in each epoch");
   option("drop_remainder", options.drop_remainder,
-         "leave out the last training batch of an epoch where it is short");
-  option("prefetch", options.prefetch, "read batches ahead in a thread where reading is slow");
+         "leave out a last training batch that is smaller than batch_size");
+  option("prefetch", options.prefetch, "read batches ahead in a thread if reading is slow");
   option.choice("on_device", options.data_on_device,
                 {{"auto", DataOnDevice::automatic}, {"never", DataOnDevice::never}},
                 "keep samples in a GPU's memory if they fit");
@@ -150,12 +151,11 @@ void describe_data_section(FitOptions& options, Visitor& option) {
 /// The section `pipeline`: C++ says of the stages where it distributes a model, of the schedule to fit.
 template <class Visitor>
 void describe_pipeline(StagesOptions& stages, PipelineSchedule& schedule, Visitor& option) {
-  option.about(
-      "how the stages of a model, at the coordinates of an axis, walk through micro-batches");
+  option.about("stages of a model along an axis, and the order of their micro-batches");
   option("axis", stages.axis, "the axis in `place` whose coordinates are the stages, in order");
   option("chunks", stages.chunks, at_least(1).up_to(most_places),
-         "stages at each coordinate: of p coordinates, the first has stages 0, p, 2 p and so on");
-  option("schedule", schedule, "the order in which stages walk through micro-batches");
+         "stages per coordinate; of p coordinates, the first runs stages 0, p, 2 p and so on");
+  option("schedule", schedule, "order of micro-batches in the stages");
 }
 
 template <class Visitor>
@@ -164,20 +164,20 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
   option("validation_split", options.validation_split, at_least(0).below(1),
          "share of the training data, from its end, kept for validation");
   option("class_weight", options.class_weight, float_not_negative,
-         "by class, its number or its text, what multiplies its loss in training; others: 1");
+         "factor of each class in the training loss, by its number or text; others: 1");
   option("microbatches", options.walk.micro_batches, positive,
-         "parts of a batch that go forward and backward one after the other, to need less memory");
+         "parts of a batch, run one after the other to save memory");
   option("recompute", options.walk.recompute,
-         "layers and blocks whose activations are forgotten after forward and made again for "
-         "backward: a regular expression of paths, or `blocks` for every block");
+         "layers and blocks that recompute their activations in backward: a regular expression of "
+         "paths, or `blocks` for every block");
   option("memory", options.memory, positive,
-         "bytes that a rank may hold in a step: the plan splits results further to stay below");
-  option("steps_per_epoch", options.steps_per_epoch, positive,
-         "steps of an epoch; none: all the data gives");
+         "memory limit of a rank in a step; the plan splits results further to meet it");
+  option("steps_per_epoch", options.steps_per_epoch, positive, "steps of an epoch; none: all data");
   option("validation_batch_size", options.validation_batch_size, positive,
          "samples of a validation step; none: batch_size");
   option("validation_freq", options.validation_freq, positive, "epochs between validations");
-  option("profile", options.profile, "print at the end where time went");
+  option("profile", options.profile,
+         "print the time of a step at the end, by layer and instruction");
   option.choice("verbose", options.verbose,
                 {{"auto", Verbosity::automatic},
                  {"bar", Verbosity::bar},

@@ -115,16 +115,15 @@ void from_config(const ConfigNode& node, WrittenBatchAxis& axis);
 
 template <class Visitor>
 void describe(WrittenSpread& spread, Visitor& option) {
-  option("mesh", spread.mesh, "how the ranks are arranged; -1: all remaining ranks");
-  option("distribution", spread.strategy, "what lays out weights that `layout` does not name");
-  option("layout", spread.layout, "how weights, outputs and inputs are split; ~: not split");
-  option(
-      "place", spread.place,
-      "where layers and blocks run: coordinates of axes that split the model itself; auto: stages "
-      "of the pipeline that take equally long");
+  option("mesh", spread.mesh, "axes of ranks and their sizes; -1: all remaining ranks");
+  option("distribution", spread.strategy, "strategy for weights without an entry in `layout`");
+  option("layout", spread.layout, "axes that split weights, outputs and inputs; ~: not split");
+  option("place", spread.place,
+         "coordinates on the mesh at which layers and blocks run; auto: pipeline stages of equal "
+         "time");
   WrittenBatchAxis batch_axis{spread.distribution.batch_axis};
   option("batch_axis", batch_axis,
-         "the axis that splits batches; default: the first that places nothing; ~: none");
+         "axis that splits batches; default: the first axis that places no layers; ~: none");
   spread.distribution.batch_axis = batch_axis.name;
   describe(spread.distribution, option);
 }

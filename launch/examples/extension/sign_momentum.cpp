@@ -74,7 +74,7 @@ template <class Visitor>
 void describe(SignMomentumOptions& options, Visitor& option) {
   option.about("steps by the sign of the mean of gradients");
   describe_common(options, option);
-  option("momentum", options.momentum, at_least(0).below(1), "share of the mean kept a step");
+  option("momentum", options.momentum, at_least(0).below(1), "share of the mean kept per step");
 }
 
 Optimizer make_sign_momentum(const SignMomentumOptions& options) {

@@ -144,8 +144,8 @@ template <class Visitor>
 void describe(CSVLoggerOptions& options, Visitor& option) {
   option.about("writes the logs of each epoch as a line of CSV");
   option.required("filename", options.filename, "the CSV file");
-  option("separator", options.separator, "between values");
-  option("append", options.append, "keep the lines that are there");
+  option("separator", options.separator, "character between values");
+  option("append", options.append, "keep existing lines");
 }
 
 SharedCallback CSVLogger(const CSVLoggerOptions& options) {

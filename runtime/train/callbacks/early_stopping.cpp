@@ -107,14 +107,13 @@ class EarlyStoppingCallback final : public Monitor {
 template <class Visitor>
 void describe(EarlyStoppingOptions& options, Visitor& option) {
   option.about("ends training when a log stops improving");
-  option("monitor", options.monitor, "the log");
+  option("monitor", options.monitor, "log to watch");
   option("min_delta", options.min_delta, any_finite,
          "smallest change that counts as an improvement");
   option("patience", options.patience, at_least(0), "epochs without improvement before the end");
   option("verbose", options.verbose, "print when training ends");
   option.choice("mode", options.mode, monitor_modes, "whether lower or higher is better");
-  option("baseline", options.baseline, any_finite,
-         "value to beat before anything is an improvement");
+  option("baseline", options.baseline, any_finite, "value that the first improvement has to beat");
   option("restore_best_weights", options.restore_best_weights,
          "end with the weights of the best epoch");
   option("start_from_epoch", options.start_from_epoch, at_least(0), "first epoch that counts");

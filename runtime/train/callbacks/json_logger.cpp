@@ -96,7 +96,7 @@ class JSONLoggerCallback final : public Callback {
 template <class Visitor>
 void describe(JSONLoggerOptions& options, Visitor& option) {
   option.about("writes the logs of each epoch as a line of JSON");
-  option.required("filename", options.filename, "the file, .jsonl by custom");
+  option.required("filename", options.filename, "the file, usually NAME.jsonl");
 }
 
 SharedCallback JSONLogger(const JSONLoggerOptions& options) {

@@ -71,7 +71,7 @@ struct ScheduledOptions {
 template <class Visitor>
 void describe(ScheduledOptions& options, Visitor& option) {
   option.about("sets the learning rate of each epoch");
-  option.required("schedule", options.schedule, "read at the epoch's number, from 0");
+  option.required("schedule", options.schedule, "rate by the number of the epoch, from 0");
   option("verbose", options.verbose, "print each rate");
 }
 

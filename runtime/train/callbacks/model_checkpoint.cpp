@@ -45,7 +45,7 @@ template <class Visitor>
 void describe(ModelCheckpointOptions& options, Visitor& option) {
   option.about("saves the state of a run, as the section checkpoint does");
   option.required("filepath", options.filepath, "directory of the checkpoints; created if missing");
-  option("monitor", options.monitor, "the log that says which state is the best");
+  option("monitor", options.monitor, "log that determines the best state");
   option("save_best_only", options.save_best_only,
          "keep the best state and the newest; else the three newest");
   option("save_freq", options.save_freq, "updates between checkpoints");

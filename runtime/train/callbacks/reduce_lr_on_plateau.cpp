@@ -74,7 +74,7 @@ class ReduceLROnPlateauCallback final : public Monitor {
 template <class Visitor>
 void describe(ReduceLROnPlateauOptions& options, Visitor& option) {
   option.about("lowers the learning rate when a log stops improving");
-  option("monitor", options.monitor, "the log");
+  option("monitor", options.monitor, "log to watch");
   option("factor", options.factor, at_least(0).below(1), "factor of the rate");
   option("patience", options.patience, at_least(0), "epochs without improvement before a change");
   option("verbose", options.verbose, "print each change");

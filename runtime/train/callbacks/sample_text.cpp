@@ -62,14 +62,14 @@ class SampleTextCallback final : public Callback {
 
 template <class Visitor>
 void describe(SampleTextOptions& options, Visitor& option) {
-  option.about(
-      "shows what a model of next tokens writes behind a prompt, as meshwork generate does");
+  option.about("prints text that a language model generates after a prompt");
   option.required("prompt", options.prompt,
-                  "the text before; a model of other tokens than bytes takes numbers");
-  option("tokens", options.tokens, at_least(0), "how many tokens follow");
-  option("temperature", options.temperature, at_least(0), "0 takes the likeliest token");
-  option("top_k", options.top_k, at_least(0), "draw among so many likeliest tokens; 0: all");
-  option("every_epochs", options.every_epochs, positive, "after how many epochs");
+                  "start of the text: bytes, or token numbers for other vocabularies");
+  option("tokens", options.tokens, at_least(0), "number of tokens to generate");
+  option("temperature", options.temperature, at_least(0),
+         "divisor of the scores; 0: take the likeliest token");
+  option("top_k", options.top_k, at_least(0), "number of likeliest tokens to draw from; 0: all");
+  option("every_epochs", options.every_epochs, positive, "epochs between samples");
 }
 
 SharedCallback SampleText(const SampleTextOptions& options) {

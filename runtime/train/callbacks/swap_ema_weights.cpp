@@ -41,7 +41,7 @@ template <class Visitor>
 void describe(SwapEMAWeightsOptions& options, Visitor& option) {
   option.about("validates the running means of the weights, which use_ema of the optimizer keeps");
   option("swap_on_epoch", options.swap_on_epoch,
-         "weights are their means from each epoch's end to the next one's beginning, too");
+         "swap weights and means at the end of each epoch, until the next one begins");
 }
 
 SharedCallback SwapEMAWeights(const SwapEMAWeightsOptions& options) {

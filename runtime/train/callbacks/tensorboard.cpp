@@ -192,9 +192,9 @@ std::string to_text(const UpdateFrequency& frequency) {
 template <class Visitor>
 void describe(TensorBoardOptions& options, Visitor& option) {
   option.about("writes event files that TensorBoard shows, with the tags of Keras's callback");
-  option.required("log_dir", options.log_dir, "their directory, in which train and validation are");
-  option("update_freq", options.update_freq,
-         "when the means of an epoch so far are written as well: after so many updates");
+  option.required("log_dir", options.log_dir,
+                  "directory of the event files, with folders train and validation");
+  option("update_freq", options.update_freq, "updates between writes of the epoch's running means");
   option("histogram_freq", options.histogram_freq, at_least(0),
          "epochs between histograms of all weights; 0: none");
 }

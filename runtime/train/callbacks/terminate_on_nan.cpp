@@ -46,7 +46,7 @@ class TerminateOnNaNCallback final : public Callback {
 template <class Visitor>
 void describe(TerminateOnNaNOptions& options, Visitor& option) {
   option.about("ends training when the loss is not finite");
-  option("raise_error", options.raise_error, "fail instead of ending in order");
+  option("raise_error", options.raise_error, "fail with an error instead of ending cleanly");
 }
 
 SharedCallback TerminateOnNaN(const TerminateOnNaNOptions& options) {

@@ -18,8 +18,8 @@ void describe(CircleOptions& options, Visitor& option) {
   option.about("draws vectors of one label together and others apart, for similarity search");
   option("gamma", options.gamma, float_positive, "scale of similarities");
   option("margin", options.margin, float_not_negative,
-         "distance that vectors of one label shall have at most");
-  option("remove_diagonal", options.remove_diagonal, "leave each sample's pair with itself out");
+         "largest distance between vectors of one label");
+  option("remove_diagonal", options.remove_diagonal, "leave out each sample's pair with itself");
   option("name", options.name, "name in the logs");
 }
 

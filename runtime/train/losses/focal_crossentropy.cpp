@@ -22,7 +22,7 @@ template <class Visitor>
 void describe(CategoricalFocalCrossentropyOptions& options, Visitor& option) {
   option.about("cross-entropy over classes in which good predictions count little");
   option("alpha", options.alpha, between(0, 1), "weight of every class");
-  option("gamma", options.gamma, float_not_negative, "power of what the right class lacks");
+  option("gamma", options.gamma, float_not_negative, "power of 1 - p of the right class");
   option("from_logits", options.from_logits, "predictions are logits, not probabilities");
   option("label_smoothing", options.label_smoothing, between(0, 1),
          "share of each target that is spread over all classes");

@@ -23,8 +23,7 @@ struct SquaredHingeOptions {
   std::string name = "squared_hinge";
 };
 struct CategoricalHingeOptions {
-  static constexpr const char* about =
-      "how far the largest wrong class is above the right one less 1";
+  static constexpr const char* about = "max(largest wrong class - right class + 1, 0)";
   std::string name = "categorical_hinge";
 };
 

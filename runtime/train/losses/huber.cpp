@@ -8,7 +8,7 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(HuberOptions& options, Visitor& option) {
-  option.about("squares of small errors, sizes of large ones");
+  option.about("quadratic for small errors, linear for large ones");
   option("delta", options.delta, float_positive, "error at which the parabola becomes a line");
   option("name", options.name, "name in the logs");
 }

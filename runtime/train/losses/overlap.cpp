@@ -15,16 +15,16 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(DiceOptions& options, Visitor& option) {
-  option.about("how little predictions and targets overlap, for segmentation");
+  option.about("1 - overlap of predictions and targets, for segmentation");
   option("axis", options.axis, "neighbouring dimensions that are summed; without, all of them");
   option("name", options.name, "name in the logs");
 }
 
 template <class Visitor>
 void describe(TverskyOptions& options, Visitor& option) {
-  option.about("how little predictions and targets overlap, with weights for either mistake");
-  option("alpha", options.alpha, float_not_negative, "weight of what predictions lack");
-  option("beta", options.beta, float_not_negative, "weight of what predictions have too much");
+  option.about("1 - overlap of predictions and targets, with a weight for each kind of error");
+  option("alpha", options.alpha, float_not_negative, "weight of false negatives");
+  option("beta", options.beta, float_not_negative, "weight of false positives");
   option("axis", options.axis, "neighbouring dimensions that are summed; without, all of them");
   option("name", options.name, "name in the logs");
 }

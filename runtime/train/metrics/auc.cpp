@@ -11,16 +11,16 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(AUCOptions& options, Visitor& option) {
-  option.about("area under the curve of two shares over thresholds");
+  option.about("area under the ROC or precision-recall curve");
   option("num_thresholds", options.num_thresholds, between(2, 100000),
-         "how many thresholds make the curve");
+         "number of thresholds of the curve");
   option.choice("curve", options.curve, {{"ROC", AucCurve::roc}, {"PR", AucCurve::pr}},
                 "sensitivity over 1 - specificity, or precision over recall");
   option.choice("summation_method", options.summation_method,
                 {{"interpolation", AucSummation::interpolation},
                  {"minoring", AucSummation::minoring},
                  {"majoring", AucSummation::majoring}},
-                "what is between two thresholds");
+                "summation between two thresholds");
   option("from_logits", options.from_logits, "predictions are logits, not probabilities");
   option("name", options.name, "name in the logs");
 }

@@ -9,7 +9,7 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(BinaryAccuracyOptions& options, Visitor& option) {
-  option.about("how often a prediction is on the target's side of the threshold");
+  option.about("share of predictions on the target's side of the threshold");
   option("threshold", options.threshold, any_finite, "predictions above it count as 1");
   option("name", options.name, "name in the logs");
 }

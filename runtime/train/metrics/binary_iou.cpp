@@ -13,7 +13,7 @@ void describe(BinaryIoUOptions& options, Visitor& option) {
   option.about("intersection over union of predicted and right classes of 0 and 1");
   option("target_class_ids", options.target_class_ids, between(0, 1),
          "classes that count, one at least");
-  option("threshold", options.threshold, between(0, 1), "predictions no less than it are 1");
+  option("threshold", options.threshold, between(0, 1), "predictions of at least this are 1");
   option("name", options.name, "name in the logs");
 }
 

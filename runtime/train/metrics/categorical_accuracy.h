@@ -20,23 +20,23 @@ namespace meshwork {
 
 struct SparseCategoricalAccuracyOptions {
   static constexpr const char* about =
-      "how often the largest prediction is the right class, for class numbers";
+      "share of rows whose largest prediction is the right class, for class numbers";
   std::string name = "sparse_categorical_accuracy";
 };
 struct CategoricalAccuracyOptions {
   static constexpr const char* about =
-      "how often the largest prediction is the right class, for a weight of each class";
+      "share of rows whose largest prediction is the right class, for one-hot targets";
   std::string name = "categorical_accuracy";
 };
 struct SparseTopKCategoricalAccuracyOptions {
   static constexpr const char* about =
-      "how often the right class is among the k largest, for class numbers";
+      "share of rows with the right class among the k largest predictions, for class numbers";
   std::int64_t k = 5;
   std::string name = "sparse_top_k_categorical_accuracy";
 };
 struct TopKCategoricalAccuracyOptions {
   static constexpr const char* about =
-      "how often the right class is among the k largest, for a weight of each class";
+      "share of rows with the right class among the k largest predictions, for one-hot targets";
   std::int64_t k = 5;
   std::string name = "top_k_categorical_accuracy";
 };

@@ -31,9 +31,10 @@ void describe(Options& options, Visitor& option) {
   option.about(Options::about);
   if constexpr (requires { options.top_k; }) {
     option("thresholds", options.thresholds, between(0, 1),
-           "predictions above it are positive; without, those above 0.5, or all of the top_k");
-    option("top_k", options.top_k, at_least(1), "how many of a row can be positive, the largest");
-    option("class_id", options.class_id, at_least(0), "the column of predictions that counts");
+           "predictions above it are positive; none: 0.5, or all of the top_k");
+    option("top_k", options.top_k, at_least(1),
+           "number of largest predictions of a row that can be positive");
+    option("class_id", options.class_id, at_least(0), "column of predictions that counts");
   } else {
     option("thresholds", options.thresholds, between(0, 1), "predictions above it are positive");
   }

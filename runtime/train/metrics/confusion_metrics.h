@@ -34,28 +34,27 @@ void from_config(const ConfigNode& node, Thresholds& thresholds);
 }
 
 struct TruePositivesOptions {
-  static constexpr const char* about = "how many positive targets are predicted to be";
+  static constexpr const char* about = "number of positive targets predicted to be positive";
   Thresholds thresholds;
   std::string name = "true_positives";
 };
 struct TrueNegativesOptions {
-  static constexpr const char* about = "how many targets of 0 are predicted to be";
+  static constexpr const char* about = "number of targets of 0 predicted to be 0";
   Thresholds thresholds;
   std::string name = "true_negatives";
 };
 struct FalsePositivesOptions {
-  static constexpr const char* about = "how many targets of 0 are predicted to be positive";
+  static constexpr const char* about = "number of targets of 0 predicted to be positive";
   Thresholds thresholds;
   std::string name = "false_positives";
 };
 struct FalseNegativesOptions {
-  static constexpr const char* about = "how many positive targets are predicted to be 0";
+  static constexpr const char* about = "number of positive targets predicted to be 0";
   Thresholds thresholds;
   std::string name = "false_negatives";
 };
 struct PrecisionMetricOptions {
-  static constexpr const char* about =
-      "share of positive targets among what is predicted to be positive";
+  static constexpr const char* about = "share of positive targets among positive predictions";
   std::optional<Thresholds> thresholds;  // 0.5, or with top_k none
   std::optional<std::int64_t> top_k;
   std::optional<std::int64_t> class_id;
@@ -63,7 +62,7 @@ struct PrecisionMetricOptions {
 };
 struct RecallOptions {
   static constexpr const char* about =
-      "share of the positive targets that is predicted to be positive";
+      "share of positive targets that are predicted to be positive";
   std::optional<Thresholds> thresholds;  // 0.5, or with top_k none
   std::optional<std::int64_t> top_k;
   std::optional<std::int64_t> class_id;

@@ -14,11 +14,12 @@ namespace meshwork {
 
 struct PearsonCorrelationOptions {
   static constexpr const char* about =
-      "how near the values of a row are to a line over its targets";
+      "Pearson correlation between the values of a row and its targets";
   std::string name = "pearson_correlation";
 };
 struct ConcordanceCorrelationOptions {
-  static constexpr const char* about = "how well the values of a row agree with its targets";
+  static constexpr const char* about =
+      "concordance correlation between the values of a row and its targets";
   std::string name = "concordance_correlation";
 };
 

@@ -21,9 +21,9 @@ void describe_classes(Options& options, Visitor& option) {
                  {"micro", ClassAverage::micro},
                  {"macro", ClassAverage::macro},
                  {"weighted", ClassAverage::weighted}},
-                "how the scores of classes become one");
+                "average of the scores of classes");
   option("threshold", options.threshold, positive.up_to(1),
-         "predictions above it count; without, the largest of each row");
+         "predictions above it are positive; none: the largest of each row");
   option("name", options.name, "name in the logs");
 }
 
@@ -112,7 +112,7 @@ void describe(F1ScoreOptions& options, Visitor& option) {
 template <class Visitor>
 void describe(FBetaScoreOptions& options, Visitor& option) {
   option.about("weighted harmonic mean of precision and recall, by class or averaged");
-  option("beta", options.beta, float_positive, "how many times recall counts as much as precision");
+  option("beta", options.beta, float_positive, "weight of recall relative to precision");
   describe_classes(options, option);
 }
 

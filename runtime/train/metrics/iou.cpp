@@ -22,12 +22,12 @@ void describe(Options& options, Visitor& option) {
   };
   option.about(of_some ? "mean intersection over union of some predicted and right classes"
                        : "mean intersection over union of predicted and right classes");
-  option.required("num_classes", options.num_classes, between(1, 1000000), "how many classes");
+  option.required("num_classes", options.num_classes, between(1, 1000000), "number of classes");
   if constexpr (of_some) {
     option.required("target_class_ids", options.target_class_ids, at_least(0),
                     "classes that count, one at least");
   }
-  option("ignore_class", options.ignore_class, "right class of rows that do not count");
+  option("ignore_class", options.ignore_class, "class of target rows to ignore");
   if constexpr (requires { options.sparse_y_true; }) {
     option("sparse_y_true", options.sparse_y_true, "targets are class numbers");
     option("sparse_y_pred", options.sparse_y_pred, "predictions are class numbers");

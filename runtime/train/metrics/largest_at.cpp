@@ -12,7 +12,7 @@ namespace {
 template <class Options, class Visitor>
 void describe_thresholds(Options& options, Visitor& option) {
   option("num_thresholds", options.num_thresholds, between(1, 100000),
-         "how many thresholds between 0 and 1 are tried");
+         "number of thresholds between 0 and 1");
   option("name", options.name, "name in the logs");
 }
 
@@ -20,25 +20,25 @@ void describe_thresholds(Options& options, Visitor& option) {
 
 template <class Visitor>
 void describe(SensitivityAtSpecificityOptions& options, Visitor& option) {
-  option.about("largest sensitivity of thresholds that leave this specificity");
+  option.about("largest sensitivity among thresholds with at least this specificity");
   option.required("specificity", options.specificity, between(0, 1), "the least specificity");
   describe_thresholds(options, option);
 }
 template <class Visitor>
 void describe(SpecificityAtSensitivityOptions& options, Visitor& option) {
-  option.about("largest specificity of thresholds that leave this sensitivity");
+  option.about("largest specificity among thresholds with at least this sensitivity");
   option.required("sensitivity", options.sensitivity, between(0, 1), "the least sensitivity");
   describe_thresholds(options, option);
 }
 template <class Visitor>
 void describe(PrecisionAtRecallOptions& options, Visitor& option) {
-  option.about("largest precision of thresholds that leave this recall");
+  option.about("largest precision among thresholds with at least this recall");
   option.required("recall", options.recall, between(0, 1), "the least recall");
   describe_thresholds(options, option);
 }
 template <class Visitor>
 void describe(RecallAtPrecisionOptions& options, Visitor& option) {
-  option.about("largest recall of thresholds that leave this precision");
+  option.about("largest recall among thresholds with at least this precision");
   option.required("precision", options.precision, between(0, 1), "the least precision");
   describe_thresholds(options, option);
 }

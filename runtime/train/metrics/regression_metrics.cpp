@@ -20,7 +20,7 @@ void describe(R2ScoreOptions& options, Visitor& option) {
   option.choice("class_aggregation", options.class_aggregation,
                 {{"uniform_average", OutputAverage::uniform},
                  {"variance_weighted_average", OutputAverage::by_variance}},
-                "how outputs are averaged");
+                "average of the outputs");
   option("name", options.name, "name in the logs");
 }
 

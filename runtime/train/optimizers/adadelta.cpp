@@ -9,7 +9,7 @@ template <class Visitor>
 void describe(AdadeltaOptions& options, Visitor& option) {
   option.about("gradients scaled by running root mean squares of steps and of gradients");
   describe_common(options, option);
-  option("rho", options.rho, between(0, 1), "share of both means kept a step");
+  option("rho", options.rho, between(0, 1), "share of both means kept per step");
   option("epsilon", options.epsilon, float_not_negative, "added to both means");
 }
 

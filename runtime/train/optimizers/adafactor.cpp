@@ -7,13 +7,13 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(AdafactorOptions& options, Visitor& option) {
-  option.about("steps as large as the variables, by means of squares of rows and columns");
+  option.about("steps scaled by the size of variables, with mean squares of rows and columns");
   describe_common(options, option);
   option("beta_2_decay", options.beta_2_decay, ValueRange{.high = 0, .low_included = false},
          "t to this power is the share of a step's squares in their mean");
   option("epsilon_1", options.epsilon_1, float_not_vanishing, "added to each square");
   option("epsilon_2", options.epsilon_2, float_not_negative,
-         "least size of a variable, by which its steps are scaled");
+         "smallest size of a variable that scales its steps");
   option("clip_threshold", options.clip_threshold, float_positive,
          "largest root of a step's mean square, before the rate");
 }

@@ -10,7 +10,7 @@ void describe(AdagradOptions& options, Visitor& option) {
   option.about("gradients divided by the root of the sum of their squares");
   describe_common(options, option);
   option("initial_accumulator_value", options.initial_accumulator_value, float_not_negative,
-         "what the sum of squares starts with");
+         "initial sum of squares");
   option("epsilon", options.epsilon, float_not_negative, "added to the sum of squares");
 }
 

@@ -10,7 +10,7 @@ void describe(AdamaxOptions& options, Visitor& option) {
   option.about("steps by a running mean of gradients and a fading maximum of their sizes");
   describe_common(options, option);
   option("beta_1", options.beta_1, at_least(0).below(1),
-         "share of the gradients' mean kept a step");
+         "share of the gradients' mean kept per step");
   option("beta_2", options.beta_2, at_least(0).below(1), "share of the maximum kept a step");
   option("epsilon", options.epsilon, float_not_negative, "added to the maximum");
 }

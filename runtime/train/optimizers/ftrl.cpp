@@ -12,7 +12,7 @@ void describe(FtrlOptions& options, Visitor& option) {
   option("learning_rate_power", options.learning_rate_power, at_least(-largest_float).up_to(0),
          "power of the sum of squares that divides the learning rate");
   option("initial_accumulator_value", options.initial_accumulator_value, float_not_negative,
-         "what the sum of squares starts with");
+         "initial sum of squares");
   option("l1_regularization_strength", options.l1_regularization_strength, float_not_negative,
          "bound of the sum of gradients below which a weight is 0");
   option("l2_regularization_strength", options.l2_regularization_strength, float_not_negative,

@@ -11,7 +11,7 @@ void describe(LionOptions& options, Visitor& option) {
   describe_common(options, option);
   option("beta_1", options.beta_1, positive.up_to(1),
          "share of the mean in the sum whose sign counts");
-  option("beta_2", options.beta_2, between(0, 1), "share of the gradients' mean kept a step");
+  option("beta_2", options.beta_2, between(0, 1), "share of the gradients' mean kept per step");
 }
 
 Optimizer Lion(const LionOptions& options) {

@@ -17,25 +17,26 @@ template <class Options, class Visitor>
 void describe_common(Options& options, Visitor& option) {
   option("learning_rate", options.learning_rate, "factor of each step");
   option("weight_decay", options.weight_decay, float_not_negative,
-         "share of each weight that a step of rate 1 subtracts, beside the gradient");
+         "share of each weight subtracted in a step of rate 1");
   option("exclude_from_weight_decay", options.exclude_from_weight_decay,
-         "regular expressions; variables in whose path one is found have no weight decay");
+         "regular expressions; variables with a match in their path have no weight decay");
   option("clipnorm", options.clipnorm, float_positive, "largest norm of a variable's gradient");
   option("clipvalue", options.clipvalue, float_positive, "largest element of a gradient");
   option("global_clipnorm", options.global_clipnorm, float_positive,
          "largest norm of all gradients together");
-  option("use_ema", options.ema.use, "keep a running mean of each weight, which fit ends with");
-  option("ema_momentum", options.ema.momentum, between(0, 1), "share of the mean kept a step");
+  option("use_ema", options.ema.use, "keep a running mean of each weight; fit ends with the means");
+  option("ema_momentum", options.ema.momentum, between(0, 1), "share of the mean kept per step");
   option("ema_overwrite_frequency", options.ema.overwrite_frequency, at_least(1),
-         "steps after which weights become their means; without, at the end alone");
+         "steps between copies of the means to the weights; none: only at the end");
 }
 
 /// Describes the shares of running means of gradients and of their squares.
 template <class Options, class Visitor>
 void describe_moments(Options& options, Visitor& option) {
   option("beta_1", options.beta_1, at_least(0).below(1),
-         "share of the gradients' mean kept a step");
-  option("beta_2", options.beta_2, at_least(0).below(1), "share of the squares' mean kept a step");
+         "share of the gradients' mean kept per step");
+  option("beta_2", options.beta_2, at_least(0).below(1),
+         "share of the squares' mean kept per step");
   option("epsilon", options.epsilon, float_not_negative, "added to the root of the squares' mean");
 }
 

@@ -12,24 +12,24 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(MuonOptions& options, Visitor& option) {
-  option.about("steps along matrices made orthogonal, and Adam for variables that are none");
+  option.about("steps along orthogonalized matrices; Adam for all other variables");
   describe_common(options, option);
   option("adam_beta_1", options.adam_beta_1, at_least(0).below(1),
-         "share of the gradients' mean kept a step, by Adam");
+         "share of the gradients' mean kept per step, by Adam");
   option("adam_beta_2", options.adam_beta_2, at_least(0).below(1),
-         "share of the squares' mean kept a step, by Adam");
+         "share of the squares' mean kept per step, by Adam");
   option("adam_weight_decay", options.adam_weight_decay, float_not_negative,
-         "weight_decay of what Adam updates");
+         "weight_decay of variables that Adam updates");
   option("epsilon", options.epsilon, float_not_negative,
          "added to the root of the squares' mean, by Adam");
   option("exclude_layers", options.exclude_layers,
-         "regular expressions; variables in whose path one is found are updated by Adam");
+         "regular expressions; Adam updates variables with a match in their path");
   option("exclude_embeddings", options.exclude_embeddings,
-         "variables with embedding in their path are updated by Adam");
+         "Adam updates variables with embedding in their path");
   option("muon_a", options.muon_a, any_finite, "factor of x in the iteration");
   option("muon_b", options.muon_b, any_finite, "factor of x x^T x in the iteration");
   option("muon_c", options.muon_c, any_finite, "factor of (x x^T)^2 x in the iteration");
-  option("momentum", options.momentum, between(0, 1), "share of the running sum kept a step");
+  option("momentum", options.momentum, between(0, 1), "share of the running sum kept per step");
   option("ns_steps", options.ns_steps, at_least(0).up_to(100), "iterations");
   option("nesterov", options.nesterov, "take the gradient one update ahead");
   option("rms_rate", options.rms_rate, float_positive,

@@ -9,7 +9,7 @@ template <class Visitor>
 void describe(RMSpropOptions& options, Visitor& option) {
   option.about("gradients divided by their running root mean square");
   describe_common(options, option);
-  option("rho", options.rho, between(0, 1), "share of the squares' mean kept a step");
+  option("rho", options.rho, between(0, 1), "share of the squares' mean kept per step");
   option("momentum", options.momentum, between(0, 1), "share of the last step added to the next");
   option("epsilon", options.epsilon, float_not_negative, "added to the squares' mean");
   option("centered", options.centered, "divide by the variance: subtract the squared mean");

@@ -72,17 +72,18 @@ void describe(InverseTimeDecayOptions& options, Visitor& option) {
   option.about("initial rate / (1 + decay_rate x update / decay_steps)");
   describe_initial_rate(options, option);
   option.required("decay_steps", options.decay_steps, positive, "updates of one decay");
-  option.required("decay_rate", options.decay_rate, finite_positive, "what a decay adds below");
+  option.required("decay_rate", options.decay_rate, finite_positive,
+                  "amount that each decay adds to the divisor");
   option("staircase", options.staircase, "decay once every decay_steps, not gradually");
 }
 
 template <class Visitor>
 void describe(PolynomialDecayOptions& options, Visitor& option) {
-  option.about("a power of the updates that are left, down to the last rate");
+  option.about("a power of the remaining updates, down to the last rate");
   describe_initial_rate(options, option);
   option.required("decay_steps", options.decay_steps, positive, "updates of the decay");
   option("end_learning_rate", options.end_learning_rate, finite_not_negative, "last rate");
-  option("power", options.power, finite_positive, "power of the share that is left");
+  option("power", options.power, finite_positive, "power of the remaining share");
   option("cycle", options.cycle, "decay again, over more updates, once the last rate is reached");
 }
 

@@ -7,11 +7,12 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(ScheduleFreeAdamWOptions& options, Visitor& option) {
-  option.about("AdamW with a mean of its steps in place of a rate that falls");
+  option.about("AdamW with a mean of its steps in place of a falling rate");
   describe_common(options, option);
   option("beta_1", options.beta_1, float_not_vanishing.below(1),
          "share of the mean in the weights");
-  option("beta_2", options.beta_2, at_least(0).below(1), "share of the squares' mean kept a step");
+  option("beta_2", options.beta_2, at_least(0).below(1),
+         "share of the squares' mean kept per step");
   option("epsilon", options.epsilon, float_not_negative, "added to the root of the squares' mean");
   option("warmup_steps", options.warmup_steps, at_least(0), "steps over which the rate rises");
 }

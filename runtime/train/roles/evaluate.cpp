@@ -238,7 +238,7 @@ void add_evaluate(Catalog& catalog) {
   catalog.add<SharedRole, NoRoleOptions>(
       evaluating_role, {"evaluate"},
       [](const NoRoleOptions&) { return std::make_shared<const EvaluateRole>(); }, {},
-      "scores the weights of each epoch on the validation data while the others train on");
+      "evaluates each epoch's weights on the validation data while the others train on");
 }
 
 }  // namespace meshwork

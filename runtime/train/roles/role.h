@@ -130,7 +130,7 @@ struct KindOf<SharedRole> {
     return {.name = "ranks",
             .expected = expected_ranks,
             .initial = "",
-            .help = "how many ranks have the role",
+            .help = "number of ranks with the role",
             .required = true};
   }
   static constexpr const char* expected_ranks = "a positive integer, or -1 for all remaining ranks";

@@ -9,7 +9,7 @@ namespace meshwork {
 template <class Visitor>
 void describe(FullyShardedOptions& options, Visitor& option) {
   option.about("weights are split over the ranks that split batches, and gathered for use");
-  option("axis", options.axis, "the axis that splits them; none: the one that splits batches");
+  option("axis", options.axis, "axis that splits weights; none: the axis of batches");
   option("min_elements", options.min_elements, at_least(0), "smaller variables stay whole");
 }
 

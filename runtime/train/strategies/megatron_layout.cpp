@@ -14,7 +14,7 @@ namespace meshwork {
 template <class Visitor>
 void describe(MegatronOptions& options, Visitor& option) {
   option.about("weights are split by columns, then by rows, found by the letters of operations");
-  option("axis", options.axis, "the axis that splits them");
+  option("axis", options.axis, "axis that splits weights");
 }
 
 namespace {

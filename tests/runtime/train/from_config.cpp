@@ -211,7 +211,7 @@ TEST_CASE("callbacks are read, and do what they were told") {
 
 TEST_CASE("names that Keras alone has are errors that say what to write instead") {
   CHECK_THROWS_WITH(loss("CTC"),
-                    Catch::Contains("there is no loss \"CTC\": labels that lie at no place"));
+                    Catch::Contains("there is no loss \"CTC\": Meshwork does not train on labels"));
   CHECK_THROWS_WITH(metrics("[Mean]"), Catch::Contains("there is no metric \"Mean\": they add up"));
   CHECK_THROWS_WITH(optimizer("LossScaleOptimizer"), Catch::Contains("gradients are float32"));
   CHECK_THROWS_WITH(callbacks("[BackupAndRestore]"),
