@@ -109,7 +109,7 @@ class CallService : public std::enable_shared_from_this<CallService> {
 
   void define(std::string name, CallFunction function) {
     if (name.size() > CallMessages::longest_name) {
-      fail("the name of a function has {} bytes, and {} at most are possible: \"{}\"", name.size(),
+      fail("the name of a function has {} bytes, of at most {}: \"{}\"", name.size(),
            CallMessages::longest_name, name);
     }
     const std::scoped_lock lock(mutex_);
@@ -497,7 +497,7 @@ void CallService::deliver(CallMessage& message) {
     return;
   }
   const auto found = calls_.find(message.number);
-  if (found == calls_.end()) internal_error("an answer has come that nobody waits for");
+  if (found == calls_.end()) internal_error("an answer arrived without a waiting call");
   const std::shared_ptr<CallState> state = std::move(found->second.state);
   const bool counts = found->second.counts;
   calls_.erase(found);
@@ -725,8 +725,8 @@ bool CallService::serve(const std::function<bool()>& ready, double seconds,
   // Inside of a function it has the turn, so that no other could make it ready.
   if (!has_threads_ && serving_for == this && !is_over()) {
     fail(
-        "{}: a function that ranks call waits for its own rank, which does nothing else meanwhile: "
-        "the service has no threads",
+        "{}: a called function waits for its own rank, which is busy running it: the service has "
+        "no threads",
         doing);
   }
   const bool came = wait(
@@ -796,7 +796,7 @@ bool CallService::run_one() {
       reply.payload = {.front = message_of(error)};
     } catch (...) {
       reply.kind = CallKind::failure;
-      reply.payload = {.front = "it threw what is no std::exception"};
+      reply.payload = {.front = "it threw an object that is not a std::exception"};
     }
   }
   serving_for = outer;
@@ -1069,8 +1069,8 @@ void CallService::close() {
       return;
     }
     const std::string message = fmt::format(
-        "the function \"{}\" does not return: it has run for {:.1f} s, and the calls between ranks "
-        "are to end",
+        "the function \"{}\" has not returned after {:.1f} s, so the calls between ranks cannot "
+        "end",
         longest->name, Seconds(now - longest->since).count());
     lock.unlock();
     abort_or_break(message);

@@ -163,7 +163,7 @@ std::unique_ptr<Transport> make_faster(const Communicator& ranks, DeviceQueues& 
   return std::make_unique<TimedTransport>(
       make_staged("auto", ranks, device), make_cuda_aware_mpi(device), stages,
       fmt::format("collectives: an all-reduce of {} MiB takes {:.2f} ms by CUDA-aware MPI and "
-                  "{:.2f} ms staged through the host's memory, so it is {}",
+                  "{:.2f} ms staged through the host's memory; chosen: {}",
                   bytes >> 20, 1e3 * direct, 1e3 * staged,
                   stages ? "staged" : "MPI (\"cuda_aware_mpi\" always is)"));
 }
@@ -192,9 +192,8 @@ std::unique_ptr<Transport> make_device_transport(std::string_view name, const Co
     }
     if (!automatic) {
       fail(
-          "the transport \"nccl\" is not to be had: {}; \"auto\" takes the best that is, "
-          "\"shared\" "
-          "and \"mpi\" bring what is sent to the host's memory",
+          "the transport \"nccl\" is not available: {}; take \"auto\", or \"shared\" or \"mpi\", "
+          "which stage data through the host's memory",
           problem);
     }
   }
@@ -202,9 +201,9 @@ std::unique_ptr<Transport> make_device_transport(std::string_view name, const Co
     const bool reaches = on_all(ranks, backends.mpi_reaches_memory);
     if (!automatic && !reaches) {
       fail(
-          "the transport \"cuda_aware_mpi\" is not to be had: this MPI does not say "
-          "(MPIX_Query_cuda_support) that it takes addresses of {}; \"mpi\" brings what is sent to "
-          "the host's memory first",
+          "the transport \"cuda_aware_mpi\" is not available: MPIX_Query_cuda_support of this MPI "
+          "does not report support for {}; take \"mpi\", which stages data through the host's "
+          "memory",
           backends.is_gpu ? "a GPU's memory" : "this device's memory");
     }
     if (!automatic) return make_cuda_aware_mpi(device);
@@ -212,9 +211,8 @@ std::unique_ptr<Transport> make_device_transport(std::string_view name, const Co
   }
   return make_staged(name, ranks, device,
                      automatic && backends.is_gpu
-                         ? fmt::format("collectives are staged through the host's memory, of "
-                                       "which as much is pinned as is under way at once, since "
-                                       "NCCL is not to be had: {}",
+                         ? fmt::format("collectives are staged through pinned memory of the host, "
+                                       "since NCCL is not available: {}",
                                        problem)
                          : "");
 }

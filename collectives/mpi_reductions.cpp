@@ -67,8 +67,8 @@ Progress settled(Progress wanted) {
   }
   if (wanted == Progress::thread && level != MPI_THREAD_MULTIPLE) {
     fail(
-        "a thread was asked for that brings reductions on, and this MPI does not let threads call "
-        "it at any time (MPI_THREAD_MULTIPLE); take \"polls\"");
+        "MESHWORK_PROGRESS is \"thread\", and this MPI lacks MPI_THREAD_MULTIPLE; set it to "
+        "\"polls\"");
   }
   return wanted;
 }

@@ -68,7 +68,7 @@ class ComparedCheckpoint final : public Compared {
   }
   void finish(const std::string& name) override {
     if (sum_ != reader_.find(name)->sum) {
-      fail("{}: {}: the data are not those that were written; `meshwork verify` tells where",
+      fail("{}: {}: the data differ from those written; `meshwork verify` names the regions",
            reader_.file(), name);
     }
     sum_ = 0;

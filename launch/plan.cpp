@@ -44,8 +44,8 @@ std::string picture_of_parts(const RunConfig& config, const Plan& plan, const Co
                              const Source& source, std::int64_t rows) {
   if (plan.placing.empty()) {
     fail(
-        "--svg without --layout draws the parts of a model, and this one has none on the mesh {}: "
-        "nothing is placed; --layout TENSOR draws a layout",
+        "--svg without --layout draws the parts of a placed model, and no layer is placed on the "
+        "mesh {}; --layout TENSOR draws a layout",
         to_string(plan.mesh));
   }
   std::vector<PlanReport> reports;

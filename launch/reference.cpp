@@ -305,7 +305,7 @@ std::string absent_text(const Catalog& catalog, const std::vector<std::string>& 
                                 absence.counts ? "yes" : "")
                   : fmt::format("  {}\n    {}\n", absent, absence.instead);
     }
-    if (rows.empty()) fail("nothing of Keras's is known to be absent from \"{}\"", group);
+    if (rows.empty()) fail("\"{}\" has all names of Keras", group);
     text += markdown ? fmt::format(
                            "**{} of Keras**\n\n| name | instead | missing |\n|---|---|---|\n{}\n",
                            group, rows)

@@ -45,8 +45,8 @@ SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
         }
         if (builder.mask(x) >= 0 && builder.trainable()) {
           fail(
-              "its input has places that are masked, which its statistics would count; freeze it "
-              "(trainable: false), or take LayerNormalization, which has none of other places");
+              "its input has masked places, which its batch statistics would count; freeze it "
+              "(trainable: false), or take LayerNormalization");
         }
         const Shape channels{shape.back()};
         std::vector<TensorId> operands{x};

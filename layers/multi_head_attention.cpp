@@ -109,14 +109,13 @@ TensorId attend(const Options& of, const HeadCounts& heads, LayerBuilder& builde
   const TensorId documents = same ? builder.documents(query) : -1;
   if (of.use_causal_mask && (!same || documents == lost_documents)) {
     fail(
-        "causal attention keeps documents apart, and cannot tell those of its input: a layer "
-        "before "
-        "it changes the places, or queries and keys have others; leave document_end out");
+        "causal attention cannot tell the documents of its input apart: a layer before it changes "
+        "the places, or queries and keys differ in places; leave document_end out");
   }
   if (documents >= 0 && !of.use_causal_mask) {
     fail(
-        "its input has documents, which causal attention keeps apart and no other: set "
-        "use_causal_mask, or no document_end");
+        "its input has documents, and only causal attention keeps them apart; set use_causal_mask, "
+        "or leave document_end out");
   }
   const AttentionOptions attention{
       .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(heads.key_dim))),

@@ -25,10 +25,8 @@ SharedLayer Permute(PermuteOptions options) {
     once = once && sorted[d] == static_cast<int>(d) + 1;
   }
   if (!once) {
-    fail(
-        "{}: `dims` is ({}); it has to be an order of the dimensions of a sample, 1 to their "
-        "number",
-        called(options.name, "Permute"), fmt::join(options.dims, ", "));
+    fail("{}: `dims` is ({}); expected a permutation of the dimensions of a sample, counted from 1",
+         called(options.name, "Permute"), fmt::join(options.dims, ", "));
   }
   return layer_of("Permute", std::move(options),
                   [](const PermuteOptions& of, LayerBuilder& builder, TensorId x) {

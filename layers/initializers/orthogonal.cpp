@@ -71,7 +71,7 @@ Initializer Orthogonal(const OrthogonalOptions& options) {
       },
       [](const Shape& shape) {
         if (shape.size() < 2) {
-          fail("an orthogonal matrix has two dimensions at least, found shape {}",
+          fail("an orthogonal matrix has at least two dimensions, found shape {}",
                to_string(shape));
         }
       });

@@ -100,7 +100,8 @@ Regularizer OrthogonalRegularizer(const OrthogonalRegularizerOptions& options) {
   made.check = [](const Shape& shape) {
     if (shape.size() != 2) {
       fail(
-          "orthogonal are the rows or columns of a matrix: expected two dimensions, found shape {}",
+          "the rows or columns of a matrix can be orthogonal: expected two dimensions, found shape "
+          "{}",
           to_string(shape));
     }
   };

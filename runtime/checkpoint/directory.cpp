@@ -116,8 +116,8 @@ void check_directory(const std::filesystem::path& directory) {
     there = there.has_relative_path() && there.has_parent_path() ? there.parent_path() : ".";
   }
   if (::stat(there.c_str(), &status) != 0) {
-    fail("checkpoint directory {}: {} is a symbolic link to what cannot be reached: {}", name,
-         there, std::strerror(errno));
+    fail("checkpoint directory {}: {} is a symbolic link to an unreachable path: {}", name, there,
+         std::strerror(errno));
   }
   if (!S_ISDIR(status.st_mode)) {
     fail("checkpoint directory {}: {}is no directory", name,
@@ -148,7 +148,7 @@ std::optional<FoundCheckpoint> newest_in(const std::filesystem::path& directory)
 void check_unused(const std::filesystem::path& directory) {
   if (const auto newest = newest_in(directory)) {
     throw WrongInput(fmt::format(
-        "checkpoint directory {} has checkpoints of an earlier run, up to step {}; go on from "
+        "checkpoint directory {} has checkpoints of an earlier run, up to step {}; continue from "
         "them (--resume, or checkpoint.resume: auto), or give this run another directory",
         directory, newest->step));
   }

@@ -116,7 +116,7 @@ void KerasWeightsReader::visit(const Hdf5Group& group, const std::string& prefix
                "a link cannot be read", name_);
     const std::string path = prefix + link;
     if (info.type != H5L_TYPE_HARD) {
-      fail("{}: {} is a link to elsewhere, which Keras does not follow either", name_, path);
+      fail("{}: {} is a link out of the file; Keras does not follow such links", name_, path);
     }
     const Hdf5Object object(check_hdf5(H5Oopen(file_.native(), path.c_str(), H5P_DEFAULT),
                                        fmt::format("{} cannot be opened", path), name_));
@@ -124,8 +124,7 @@ void KerasWeightsReader::visit(const Hdf5Group& group, const std::string& prefix
     if (kind == H5I_GROUP) {
       // Of links that lead in circles there is no end.
       if (!met.insert(info.u.address).second) {
-        fail("{}: {} is a group that stands elsewhere as well, which Keras does not write", name_,
-             path);
+        fail("{}: {} is a group with a second place in the file; Keras writes none", name_, path);
       }
       visit(open_group(file_.native(), path, name_), path + "/", depth + 1, met);
     } else if (kind == H5I_DATASET && holds_arrays) {

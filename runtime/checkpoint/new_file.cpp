@@ -43,8 +43,7 @@ MadeFile::MadeFile(std::filesystem::path file) : name_(std::move(file)) {
   struct stat status {};
   if (::lstat(name_.c_str(), &status) == 0 && !remove_unfinished(name_)) {
     if (errno != 0) fail_with_errno(name_, "is in the way and cannot be removed");
-    fail("{}: is in the way, and is nothing that an earlier run has left; move it elsewhere",
-         name_);
+    fail("{}: is in the way, and no earlier run left it; move it elsewhere", name_);
   }
   opened_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (opened_ < 0) {
@@ -60,8 +59,8 @@ MadeFile::~MadeFile() {
 
 void MadeFile::rename_to(const std::filesystem::path& name) const {
   if (identity_of(name_) != own_) {
-    throw FailedWrite(fmt::format(
-        "{}: is not written: another run, or somebody, has taken the file {} away", name, name_));
+    throw FailedWrite(
+        fmt::format("{}: is not written: another program has removed the file {}", name, name_));
   }
   if (::rename(name_.c_str(), name.c_str()) != 0) {
     throw FailedWrite(
@@ -95,8 +94,8 @@ void NewFile::give_name() {
   if (now != FileIdentity{} && now != before_) {
     stays_ = true;  // what took long to compute
     throw FailedWrite(
-        fmt::format("{}: somebody has made a file of this name meanwhile, which stays; what was to "
-                    "be written there is {}: move it before the next run writes {}",
+        fmt::format("{}: another program has created this file meanwhile, and it stays; the output "
+                    "is in {}: move it before the next run writes {}",
                     name_, std::filesystem::path(temporary_), name_.filename()));
   }
   made_.rename_to(name_);

@@ -66,7 +66,7 @@ std::string obstacle_to_writing(const fs::path& file, Writing how, const fs::pat
   if (!there && errno != ENOENT) return told(std::strerror(errno));
   if (there && S_ISDIR(status.st_mode)) return told("it is a folder");
   if (there && (S_ISFIFO(status.st_mode) || S_ISSOCK(status.st_mode))) {
-    return told("it is a pipe, which would wait for who reads it; a file is expected");
+    return told("it is a pipe, and writing would wait for a reader; a file is expected");
   }
   if (there && how == Writing::in_place) {
     return ::access(target.c_str(), W_OK) == 0 ? "" : told(std::strerror(errno));

@@ -49,8 +49,8 @@ std::string obstacle_to_opening(const std::filesystem::path& name, int reason) {
     case EACCES:
       if (::lstat(name.c_str(), &status) == 0 && status.st_uid != ::geteuid()) {
         return fmt::format(
-            "is the lock of a run of another user (number {}), and this one may not take it: wait "
-            "for that run's end; if it has ended, have the file removed",
+            "is the lock of a run of another user (number {}); wait for that run's end, or have "
+            "the file removed if it has ended",
             status.st_uid);
       }
       [[fallthrough]];

@@ -192,7 +192,7 @@ class Parser {
     Hash hash;
     hash.add(bytes);
     if (region == regions_.end() || region->hash != hash.value()) {
-      fail("{}: {}: the data are not those that were written", name_, name);
+      fail("{}: {}: the data differ from those written", name_, name);
     }
     return bytes;
   }

@@ -75,9 +75,8 @@ struct CheckpointReader::Implementation {
       return "";
     }
     return fmt::format(
-        "{}: {} {}: the data are not those that were written (hash {:016x}, "
-        "expected {:016x})",
-        name, region.dataset, to_string(region.block), hash.value(), region.hash);
+        "{}: {} {}: the data differ from those written (hash {:016x}, expected {:016x})", name,
+        region.dataset, to_string(region.block), hash.value(), region.hash);
   }
 
   std::filesystem::path path;
@@ -139,7 +138,7 @@ std::vector<float> CheckpointReader::read(const CheckpointTensor& tensor) const 
   });
   read(tensor, whole(tensor.shape), values);
   if (sum_of(tensor.shape, whole(tensor.shape), values) != tensor.sum) {
-    throw DamagedCheckpoint(name + ": the data are not those that were written");
+    throw DamagedCheckpoint(name + ": the data differ from those written");
   }
   return values;
 }

@@ -224,8 +224,8 @@ std::string first_difference(const std::vector<ObjectHash>& expected,
     }
     if (found[i].hash != expected[i].hash) {
       return fmt::format(
-          "{}: its attributes, type or shape are not those that were written (hash {:016x}, "
-          "expected {:016x})",
+          "{}: its attributes, type or shape differ from those written (hash {:016x}, expected "
+          "{:016x})",
           found[i].path, found[i].hash, expected[i].hash);
     }
   }

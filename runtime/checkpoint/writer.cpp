@@ -288,7 +288,7 @@ class Writing {
     for (const StoredRegion& region : mine) {
       const std::string damage = reader.check(region);
       if (!damage.empty()) {
-        fail("what was read back differs: {}", damage);
+        fail("the data read back differ: {}", damage);
       }
     }
   }

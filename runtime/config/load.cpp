@@ -60,7 +60,7 @@ std::string begin_of(const std::string& file, std::size_t most) {
     }
     const ssize_t count = ::read(descriptor, text.data() + length, most - length);
     if (count == 0 && ready == 0) {
-      throw ConfigError(file, "", "this is a pipe to which nobody writes; expected a YAML file");
+      throw ConfigError(file, "", "this is a pipe without a writer; expected a YAML file");
     }
     if (count == 0) break;
     if (count > 0) length += static_cast<std::size_t>(count);

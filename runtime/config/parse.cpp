@@ -276,7 +276,7 @@ class TreeBuilder final : public YAML::EventHandler {
 };
 
 constexpr std::string_view not_continued =
-    "this does not continue what stands above; is the indentation right?";
+    "this line does not continue the one above; is the indentation right?";
 
 // Refuses what follows the first document.
 class NothingMore final : public YAML::EventHandler {

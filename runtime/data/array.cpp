@@ -15,7 +15,7 @@ std::vector<Field> fields_of(const std::vector<Array>& arrays) {
   for (const Array& array : arrays) {
     const Shape& shape = array.shape();
     if (shape[0] != arrays[0].shape()[0]) {
-      fail("array \"{}\" holds {} samples and array \"{}\" holds {}; they must be as many",
+      fail("array \"{}\" holds {} samples and array \"{}\" holds {}; expected equal numbers",
            arrays[0].name(), arrays[0].shape()[0], array.name(), shape[0]);
     }
     fields.push_back({.name = array.name(),

@@ -217,7 +217,7 @@ class CsvColumn {
   }
 
   [[noreturn]] void fail_missing(const CsvScanner& scanner, const CsvValue& value) const {
-    scanner.fail_at(value, "column {} has no number here; give it one, or leave out the row",
+    scanner.fail_at(value, "column {} has no number here; add one, or delete the row",
                     in_quotes(name_));
   }
 
@@ -227,8 +227,8 @@ class CsvColumn {
       if (without_spaces(value.text).empty()) fail_missing(scanner, value);
       if (has_decimal_comma(value.text)) fail_comma(scanner, value);
       scanner.fail_at(value,
-                      "{} is no number, which column {} holds{}; if it holds texts, name it under "
-                      "`categories`",
+                      "{} is no number, but column {} holds numbers{}; if it holds texts, name it "
+                      "under `categories`",
                       in_quotes(value.text), in_quotes(name_), from_first());
     }
     // In float32, in which it is computed.

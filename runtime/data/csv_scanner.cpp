@@ -27,8 +27,8 @@ void CsvScanner::fill() {
   unpacked_ += bytes;
   if (is_out_of_proportion(unpacked_, file_bytes())) {
     fail(
-        "{}: unpacks to more than {} bytes, a thousand times the {} of the file; it is damaged, or "
-        "made to fill memory",
+        "{}: unpacks to more than {} bytes, a thousand times the {} of the file; it is damaged or "
+        "hostile",
         name_, unpacked_, file_bytes());
   }
 }

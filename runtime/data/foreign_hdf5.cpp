@@ -58,8 +58,8 @@ Hdf5Properties inside_the_file(hid_t kind, hid_t access, ExternalTarget& target,
 
 [[noreturn]] void fail_behind_link(const std::string& name, const ExternalTarget& target,
                                    const std::string& subject) {
-  fail("{}: {} lies behind an external link, to {}; what is outside of the file is not read",
-       subject, name, target);
+  fail("{}: {} lies behind an external link, to {}; external files are not read", subject, name,
+       target);
 }
 
 // ---- what a dataset says of itself --------------------------------------------------------------

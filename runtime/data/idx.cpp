@@ -155,7 +155,7 @@ struct IdxSource::File {
                                               std::byte[static_cast<std::size_t>(bytes)]);
     if (unpacked == nullptr) {
       throw SystemFailure(fmt::format(
-          "{}: {} bytes of memory are needed to unpack it and cannot be had", options.path, bytes));
+          "{}: unpacking needs {} bytes of memory, which are not available", options.path, bytes));
     }
     ask_for_huge_pages(unpacked.get(), bytes);
     // Read to the end of the memory, so that conversion to wider elements works in place.

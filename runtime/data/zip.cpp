@@ -144,7 +144,7 @@ void ZipArchive::read_directory(std::int64_t begin, std::int64_t bytes) {
       fail("{}: {} is encrypted, which is not read", name, in_quotes(member.name));
     }
     if (method != 0 && method != 8) {
-      fail("{}: {} is packed by method {}; what is stored or deflated is read", name,
+      fail("{}: {} is packed by method {}; only stored and deflated members are read", name,
            in_quotes(member.name), method);
     }
     member.deflated = method == 8;

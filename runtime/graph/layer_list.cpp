@@ -204,7 +204,7 @@ void LayerList::use(const std::vector<std::size_t>& outputs) {
   for (const Value& value : values_) {
     if (!value.used) {
       errors_.add(value.node.error(
-          fmt::format("nothing is made of this {}: no layer takes it, and it is no output of {}",
+          fmt::format("this {} is unused: no layer takes it, and it is no output of {}",
                       value.is_input ? "input" : "layer's output", whole_)));
     }
   }

@@ -455,7 +455,7 @@ std::int64_t ModelParts::Messages::total() const {
 
 ModelParts parts_of(const Plan& plan, const std::vector<PlanReport>& reports) {
   if (plan.placing.empty()) {
-    fail("nothing of the model is placed on the mesh {}: it has no parts", to_string(plan.mesh));
+    fail("no layer is placed on the mesh {}, so the model has no parts", to_string(plan.mesh));
   }
   if (std::ssize(reports) != plan.mesh.size_over(plan.placing)) {
     internal_error("a picture of parts wants a report of each");

@@ -252,7 +252,7 @@ std::int64_t stage_on(const Plan& plan, const PlannedOperation& planned, std::in
 void check_stages(const Plan& plan) {
   if (!plan.staged) return;
   if (std::ranges::find(plan.placing, plan.staged->axis) == plan.placing.end()) {
-    fail("the axis \"{}\" has no stages: `place` puts no layer at some of its coordinates alone",
+    fail("the axis \"{}\" has no stages: `place` puts no layer at some of its coordinates only",
          plan.mesh.name(plan.staged->axis));
   }
   // Whether what `from` gives goes to an earlier stage of `to`, or to a later one.
@@ -287,12 +287,14 @@ void check_stages(const Plan& plan) {
                            fmt::join(of.stages, ", "));
       };
       if (goes(*maker, planned, true)) {
-        fail("{} at {} reads what {} makes at {}: values of a pipeline go forward along its stages",
-             planned.path, text(planned), maker->path, text(*maker));
+        fail(
+            "{} at {} reads the output of {} at {}; values of a pipeline go forward along its "
+            "stages",
+            planned.path, text(planned), maker->path, text(*maker));
       }
       if (planned.gradient[i] && goes(planned, *maker, false)) {
         fail(
-            "{} at {} gives a gradient to what {} makes at {}: gradients of a pipeline go back "
+            "{} at {} gives a gradient to the output of {} at {}; gradients of a pipeline go back "
             "along its stages",
             planned.path, text(planned), maker->path, text(*maker));
       }

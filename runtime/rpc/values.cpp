@@ -137,7 +137,7 @@ RpcReader::RpcReader(CallPayload payload) : payload_(std::move(payload)) {
 }
 
 void RpcReader::raw(void* data, std::size_t bytes) {
-  if (payload_.front.size() - at_ < bytes) internal_error("what a call carries is cut short");
+  if (payload_.front.size() - at_ < bytes) internal_error("the arguments of a call are truncated");
   if (bytes > 0) std::memcpy(data, payload_.front.data() + at_, bytes);
   at_ += bytes;
 }
@@ -171,7 +171,7 @@ CallBlock RpcReader::long_bytes() {
   if (where == in_a_block) return payload_.blocks.at(block_++);
   std::uint64_t count = 0;
   raw(&count, sizeof count);
-  if (payload_.front.size() - at_ < count) internal_error("what a call carries is cut short");
+  if (payload_.front.size() - at_ < count) internal_error("the arguments of a call are truncated");
   // Memory from new is aligned for every type.
   std::shared_ptr<std::byte[]> copy = std::make_unique_for_overwrite<std::byte[]>(count);
   raw(copy.get(), count);
@@ -191,7 +191,8 @@ std::vector<std::string> RpcReader::texts() {
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint64_t bytes = 0;
     raw(&bytes, sizeof bytes);
-    if (payload_.front.size() - at_ < bytes) internal_error("what a call carries is cut short");
+    if (payload_.front.size() - at_ < bytes)
+      internal_error("the arguments of a call are truncated");
     values.emplace_back(payload_.front, at_, bytes);
     at_ += bytes;
   }

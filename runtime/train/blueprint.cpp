@@ -118,7 +118,7 @@ std::vector<OutputTraining> training_of_outputs(const CompileOptions& options, c
   if (options.outputs.empty()) {
     if (names.size() > 1) {
       fail(
-          "the model has {} outputs, {}, and one loss; expected what each is trained by "
+          "the model has {} outputs, {}, and one loss; expected a loss for each "
           "(CompileOptions::outputs)",
           names.size(), quoted_list(names));
     }
@@ -173,7 +173,7 @@ void Blueprint::place(const PlaceMap& places) {
     std::vector<std::string> names;
     for (const Axis axis : spread.placing) names.push_back(mesh.name(axis));
     add_staged(fmt::format(
-        "the axis \"{}\" has no stages: `place` puts no layer at some of its coordinates alone{}",
+        "the axis \"{}\" has no stages: `place` puts no layer at some of its coordinates only{}",
         mesh.name(staged->axis),
         names.empty() ? "" : fmt::format("; it names {}", quoted_list(names))));
   } else if (staged && (staged->chunks > 1 || staged->balanced) && mesh.size(staged->axis) > 1) {

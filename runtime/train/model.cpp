@@ -143,8 +143,8 @@ void check_layers_are_free(const Graph& graph, const std::string& words) {
   for (const auto& [path, layer] : layers_with_variables(graph)) {
     if (const std::shared_ptr<const std::string> other = layer->model()) {
       fail(
-          "the layer \"{}\" is in {} already, and {} would not share its weights; make a layer of "
-          "its own for each, or the second model when the first is gone",
+          "the layer \"{}\" is in {} already, and {} would not share its weights; make a layer for "
+          "each model",
           path, *other, *other == words ? "a second model of the same layers" : words);
     }
   }
@@ -257,9 +257,8 @@ void Model::State::break_off() noexcept {
 
 void Model::State::refuse_in_step(const char* call) const {
   fail(
-      "{}: the model is in the middle of a step. A function that ranks call cannot use the model "
-      "that its rank trains; let it note what is to be done, and do it between steps, such as in a "
-      "callback",
+      "{}: the model is in the middle of a step. A called function cannot use the model that its "
+      "rank trains; let it record the work, and do it between steps, such as in a callback",
       call);
 }
 
@@ -290,9 +289,8 @@ void Model::State::prepare(const std::optional<LossData>& wanted, std::int64_t r
   }
   if (fitting) {
     fail(
-        "the model is being fitted: compiling it again, or evaluating it on targets of another "
-        "shape, or on samples with weights where fit has none, has to wait until fit has "
-        "returned");
+        "the model is being fitted; compile it, or evaluate it on targets of another shape or with "
+        "sample weights, after fit has returned");
   }
   draw(wanted, rows);
   Planned drawn = *std::exchange(planned, std::nullopt);

@@ -60,11 +60,9 @@ std::string mismatch_of(const Graph& model, TensorId output, const OutputTrainin
   for (const SharedMetric& metric : training.metrics) {
     if (taken == Predictions::logits && metric->predictions(shape) == Predictions::probabilities) {
       return fmt::format(
-          "the loss takes \"{}\" for logits, but the metric {} takes it for probabilities; give "
-          "the "
-          "metric what suits logits (from_logits: true, or a threshold of 0), or end the model "
-          "with "
-          "a softmax (of classes) or a sigmoid (of yes or no), and set from_logits: false",
+          "the loss takes \"{}\" for logits, but the metric {} takes it for probabilities; set "
+          "from_logits: true or a threshold of 0 in the metric, or end the model with a softmax "
+          "(classes) or a sigmoid (yes or no) and set from_logits: false",
           path, metric->name());
     }
   }
@@ -110,7 +108,7 @@ std::vector<ComparedOutput> compared_outputs(const Graph& model,
                                              const std::vector<OutputTraining>& outputs,
                                              const LossData& data) {
   if (outputs.size() != model.outputs.size()) {
-    fail("the model has {} outputs, but what {} are trained by is said", model.outputs.size(),
+    fail("the model has {} outputs, but losses are given for {}", model.outputs.size(),
          outputs.size());
   }
   std::vector<ComparedOutput> compared;
@@ -131,7 +129,7 @@ std::vector<ComparedOutput> compared_outputs(const Graph& model,
          compared.size() == 1 ? "is" : "are", quoted_list(names), data.targets.size());
   }
   if (compared.size() > 1 && !data.class_weight.empty()) {
-    fail("classes have weights only in a model of one loss, but the outputs {} have losses",
+    fail("class weights need a model with one loss, but the outputs {} have losses",
          quoted_list(names));
   }
   return compared;
@@ -235,7 +233,7 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
   const auto add_log = [&](const std::string& name, Better better) {
     check_log_name(name);
     if (name == gradient_norm_name || !objective.better.emplace(name, better).second) {
-      fail("two values are called \"{}\" in the logs; give the layer or the metric another name",
+      fail("two values in the logs have the name \"{}\"; give the layer or the metric another name",
            name);
     }
     objective.names.push_back(name);

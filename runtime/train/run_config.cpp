@@ -241,9 +241,7 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
   if (options_.precision == Precision::tf32 && options_.device == "cpu") {
     reader.check([&] {
       reader.node("precision")
-          ->fail(
-              "no processor multiplies in tf32, which is of NVIDIA's GPUs; on \"cpu\" there are "
-              "float32 and bfloat16");
+          ->fail("tf32 exists on NVIDIA GPUs only; \"cpu\" has float32 and bfloat16");
     });
   }
   if (const auto kernels = reader.node("kernels"); kernels && kernels->is_scalar()) {
@@ -355,7 +353,7 @@ void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
   if (fit_.validation_split > 0 && has(DataPart::validation)) {
     reader.check([&] {
       node.find("validation_split")
-          ->fail("there is a set of validation data already, at {}; give one of the two",
+          ->fail("validation data are given twice, also at {}; delete one",
                  written(DataPart::validation)->node.location());
     });
   }
@@ -514,8 +512,7 @@ PlaceMap RunConfig::places(const MeshShape& mesh) const {
     });
   } else if (spread_.place.balanced) {
     document.section("place").fail(
-        "`auto` places layers over the axis of a pipeline; say which: "
-        "pipeline: {{axis: {}}}",
+        "`auto` places layers along the axis of a pipeline; name it: pipeline: {{axis: {}}}",
         mesh.name(0));
   }
   return map;
@@ -574,7 +571,7 @@ std::shared_ptr<const Source> RunConfig::one_hot(std::shared_ptr<const Source> s
   const int end = field + source->target_count();
   bool found = field == end || !source->readable() || !has_loss();
   std::string reason =
-      "no target is a class number where a loss takes a value for each class; leave it out";
+      "no loss that takes a value per class has class numbers as targets; leave one_hot out";
   for (std::size_t i = 0; i < outputs_.size() && field < end; ++i) {
     const SharedLoss& loss = outputs_[i].training.loss;
     if (!loss) continue;

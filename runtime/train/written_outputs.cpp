@@ -42,8 +42,7 @@ class OutputsReader {
 
   void read_weights(const ConfigNode& node) {
     if (names_.empty()) {
-      node.fail(
-          "the model has one output, and its loss no others beside which it could be weighed");
+      node.fail("the model has one output, so loss_weights has no effect; leave it out");
     }
     read_by_name(node, [](WrittenOutput& output, const ConfigNode& weight) {
       output.training.weight = weight.as<double>(float_any);

@@ -276,7 +276,8 @@ TEST_CASE("what a far function throws, the caller gets, and the service goes on"
     return "it went on";
   };
   CHECK(text_of("throw", "it") == prefix + "\"throw\": it is not enough");
-  CHECK(text_of("throw", "7") == prefix + "\"throw\": it threw what is no std::exception");
+  CHECK(text_of("throw", "7") ==
+        prefix + "\"throw\": it threw an object that is not a std::exception");
   CHECK(text_of("many", "") ==
         prefix + "\"many\": it returns 65 blocks, and 64 at most are possible");
   const std::string lengthy(10'000, 'a');

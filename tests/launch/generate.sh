@@ -81,18 +81,18 @@ sed -i 's/units: 256/units: 300/; s/input_dim: 256/input_dim: 300/' model.yaml
 refused '--prompt: the prompt has the token 300; the model has 300 tokens, from 0 on' --prompt '1 300'
 untrained=$("$meshwork" generate model.yaml --prompt '1 2' --tokens 3 2>errors.txt) || fail "numbers: $(cat errors.txt)"
 [[ $untrained =~ ^1\ 2(\ [0-9]+){3}$ ]] || fail "a model of numbers says: $untrained"
-refused 'the model has 300 tokens, so they are given as numbers with spaces between; found "word"' --prompt 'word'
+refused 'the model has 300 tokens, so a prompt is token numbers with spaces between them; found "word"' --prompt 'word'
 trains_not() { # WHAT
   "$meshwork" train model.yaml >refused.txt 2>&1
   [ $? = 2 ] || fail "train: $(cat refused.txt)"
   grep -qF -- "$1" refused.txt || fail "train says: $(cat refused.txt)"
 }
 for _ in $(seq 20); do printf 'the quick brown fox jumps over the lazy dog; '; done >text
-trains_not 'SampleText: the model has 300 tokens, so they are given as numbers with spaces between; found "the"'
+trains_not 'SampleText: the model has 300 tokens, so a prompt is token numbers with spaces between them; found "the"'
 # Before an epoch is lost.
 sed "s/prompt: 'the '/prompt: '1 2'/; s/, use_causal_mask: true//" model.yaml >looks_ahead.yaml
 "$meshwork" train looks_ahead.yaml --set checkpoint= >refused.txt 2>&1 && fail "trains: $(cat refused.txt)"
 grep -q 'SampleText: .*later' refused.txt || fail "train says: $(cat refused.txt)"
 grep -qi 'epoch 1' refused.txt && fail "an epoch was trained: $(cat refused.txt)"
 sed -i 's/- Dense: {units: 300}/- Flatten:/' model.yaml
-refused 'expected a model of next tokens' --prompt '1 2'
+refused 'expected a language model' --prompt '1 2'

@@ -283,7 +283,7 @@ def main():
     # writes nothing to is waited for until somebody asks to stop.
     os.mkfifo("run.pipe")
     for command in ("plan", "train"):
-        check("nobody writes" in refused("pipe", [command, "run.pipe"], (2,)).said, "pipe: says something else")
+        check("without a writer" in refused("pipe", [command, "run.pipe"], (2,)).said, "pipe: says something else")
     process = subprocess.Popen([meshwork, "train", "run.pipe"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     writer = os.open("run.pipe", os.O_WRONLY)
     time.sleep(3)

@@ -77,7 +77,7 @@ with open("parts.svg", "rb") as first, open("again.svg", "rb") as second:
 
 # A mesh on which nothing is placed, and a picture of a layout instead.
 said = run("--svg", "whole.svg", "--mesh", "stage=1,data=2", status=2)
-assert "this one has none on the mesh stage=1 x data=2" in said and "--layout TENSOR" in said, said
+assert "no layer is placed on the mesh stage=1 x data=2" in said and "--layout TENSOR" in said, said
 assert not os.path.exists("whole.svg")
 run("--svg", "again.svg", "--mesh", "stage=1,data=2", "--layout", "a/kernel")
 assert any("a/kernel" in words for words in texts("again.svg"))

@@ -300,6 +300,6 @@ ended = subprocess.run([*launcher, "--wdir", "trains", *of_rank, ":", launcher[1
                        capture_output=True, text=True, check=False, timeout=60)
 if ended.returncode != 2:
     sys.exit(f"a feeder with another file: status {ended.returncode}\n{ended.stderr}")
-expect(ended.stderr, rf"roles: rank {trainers}, which feeds, has other training data than rank 0, which trains\n"
+expect(ended.stderr, rf"roles: the feeding rank {trainers} and the training rank 0 have different training data\n"
        rf"  rank {trainers}: csv; .*table.csv.*\n  rank 0: csv; .*table.csv")
 os.remove("run.yaml")

@@ -255,7 +255,7 @@ TEST_CASE("a model of branches that do not meet is an error at its place") {
       with(right, "{name: d1, units: 5, activation: relu}", "{name: d1, units: 5, inputs: d2}"),
       {"run.yaml:12:43", "further down"});
   require_problem(with(right, "{name: d2, units: 3}", "{name: d2, units: 3, inputs: input}"),
-                  {"run.yaml:12:7", "nothing is made of"});
+                  {"run.yaml:12:7", "is unused"});
   require_problem(with(right, "  layers:", "  output: d4\n  layers:"),
                   {"run.yaml:10:11", "\"d4\""});
 }

@@ -86,10 +86,7 @@ class CpuDevice final : public Device {
   /// Throws `Error` for a precision in which no processor multiplies.
   static void check_precision(const KernelSpec& spec) {
     if (spec.work().precision == Precision::tf32) {
-      fail(
-          "{}: no processor multiplies in tf32, which is of NVIDIA's GPUs; bfloat16 is what "
-          "processors have beside float32",
-          spec.text());
+      fail("{}: tf32 exists on NVIDIA GPUs only; CPUs have float32 and bfloat16", spec.text());
     }
   }
 

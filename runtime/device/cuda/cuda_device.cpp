@@ -117,8 +117,8 @@ class CudaDevice final : public Device {
       static_cast<void>(cudaGetLastError());
       std::size_t available = 0, total = 0;
       check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
-      fail("{} bytes are not to be had on GPU {}: {} of its {} bytes are free", bytes, gpu_,
-           available, total);
+      fail("GPU memory is full: {} bytes were requested on GPU {}, {} of its {} bytes are free",
+           bytes, gpu_, available, total);
     }
     check_cuda(code, "cudaMalloc", started_last(*activity_));
     // cudaFree waits for what uses it. What goes wrong there was wrong before, and has been said.

@@ -124,8 +124,7 @@ class CSVLoggerCallback final : public Callback {
       file_.write(header, training);
     } else if (header_ != header) {
       throw WrongInput(fmt::format(
-          "CSVLogger: {} has the columns \"{}\", and \"{}\" are to be appended; choose another "
-          "file or do not append",
+          "CSVLogger: {} has the columns \"{}\", not \"{}\"; choose another file, or append: false",
           options_.filename, header_, header));
     }
   }

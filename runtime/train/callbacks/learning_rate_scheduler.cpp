@@ -31,8 +31,8 @@ class LearningRateSchedulerCallback final : public Callback {
     training.agree(std::span(&rate, 1));
     if (!(std::isfinite(rate) && rate >= 0)) {
       fail(
-          "LearningRateScheduler: the function gave {} for epoch {}, where a finite learning rate "
-          "that is not negative was expected",
+          "LearningRateScheduler: the function gave {} for epoch {}; expected a finite learning "
+          "rate of at least 0",
           rate, epoch);
     }
     training.set_learning_rate(rate);

@@ -56,8 +56,8 @@ SharedCallback ModelCheckpoint(const ModelCheckpointOptions& options) {
   if (options.filepath.string().find('{') != std::string::npos || ending == ".keras" ||
       ending == ".h5" || ending == ".hdf5") {
     fail(
-        "filepath is {}, but a checkpoint of a run is a file step-N.h5 in a directory, which stays "
-        "the same; name the directory (`meshwork export` makes Keras's files of a checkpoint)",
+        "filepath is {}, but checkpoints are files step-N.h5 in one directory; name the directory "
+        "(`meshwork export` converts a checkpoint to Keras's file)",
         options.filepath);
   }
   return std::make_shared<ModelCheckpointCallback>(options);

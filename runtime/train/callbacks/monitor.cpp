@@ -76,7 +76,7 @@ Better Monitor::direction(const std::vector<std::string>& names,
   }
   if (!known) {
     fail(
-        "{} cannot tell whether lower or higher values of \"{}\" are better; give it the mode min "
+        "{} does not know whether lower or higher values of \"{}\" are better; set its mode to min "
         "or max",
         owner_, name_);
   }
@@ -91,7 +91,7 @@ std::optional<double> Monitor::monitored(Training& training) const {
     return found[1];
   }
   if (!name_.starts_with("val_")) {
-    fail("{} monitors \"{}\", which is not in the logs of epoch {} (there are: {})", owner_, name_,
+    fail("{} monitors \"{}\", which is not in the logs of epoch {} (known: {})", owner_, name_,
          training.position().epoch + 1, quoted_list(training.logs().names()));
   }
   return std::nullopt;

@@ -28,7 +28,9 @@ class SwapEMAWeightsCallback final : public Callback {
  private:
   static void require(bool averages) {
     if (!averages) {
-      fail("SwapEMAWeights: the optimizer keeps no means of the weights; give it use_ema: true");
+      fail(
+          "SwapEMAWeights: the optimizer keeps no means of the weights; set use_ema: true in the "
+          "optimizer");
     }
   }
 

@@ -26,10 +26,10 @@ class WatchedName {
   /// `training`.
   void look(const std::string& owner, Training& training) {
     if (own_ == FileIdentity() || warned_ || identity_behind(file_) == own_) return;
-    training.say(fmt::format(
-        "WARNING: {}: somebody has removed, renamed or replaced {}; the file of this run, which it "
-        "goes on to write, has no such name any more",
-        owner, file_));
+    training.say(
+        fmt::format("WARNING: {}: another program has removed, renamed or replaced {}; this run "
+                    "goes on writing its own file, which has lost its name",
+                    owner, file_));
     warned_ = true;
   }
 

@@ -35,8 +35,7 @@ bool is_there(const fs::path& file) {
   if (status.type() == fs::file_type::not_found) return false;
   if (status.type() == fs::file_type::none) fail_to("read", file, code.value());
   if (status.type() != fs::file_type::regular) {
-    fail("the kernels' file {} is {}; expected a regular file, or a name that is free",
-         file.string(),
+    fail("the kernels file {} is {}; expected a regular file or a new name", file.string(),
          status.type() == fs::file_type::directory ? "a directory" : "a pipe or a device");
   }
   return true;
@@ -103,8 +102,8 @@ void write_kernel_records(const fs::path& file, const KernelRecords& records) {
   const fs::path target = target_of(file), aside = aside_of(target);
   errno = 0;
   std::ofstream out = made_anew(aside);
-  out << "# Kernels chosen by timing, by processor or GPU and library. What is not here is timed "
-         "and added.\n";
+  out << "# Kernels chosen by timing, by processor or GPU and library. Kernels that are missing "
+         "here are timed and added.\n";
   for (const auto& [platform, record] : records) {  // YAML reads what JSON quotes
     out << json_text(platform) << ":\n";
     for (const auto& [key, name] : record.chosen) {

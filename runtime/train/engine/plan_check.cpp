@@ -66,7 +66,7 @@ void require_planned(const std::vector<Traffic>& planned, const std::vector<Traf
       differ(entry, "none", text_of(entry));
     }
   }
-  fail("{} sent what its plan does not say:{}", what, differences);
+  fail("{} sent messages that its plan lacks:{}", what, differences);
 }
 
 }  // namespace meshwork

@@ -19,8 +19,8 @@ TokenModel token_model_of(const Graph& graph) {
   if (graph.inputs.size() != 1 || graph.outputs.size() != 1 || input.type != ElementType::int32 ||
       input.shape.size() != 2 || output.shape.size() != 3 || output.shape[1] != input.shape[1]) {
     fail(
-        "expected a model of next tokens, which takes int32 of shape (batch, length) and gives "
-        "(batch, length, classes); found an input of {} {} and an output of shape {}",
+        "expected a language model from int32 of shape (batch, length) to (batch, length, "
+        "classes); found an input of {} {} and an output of shape {}",
         name_of(input.type), to_string(input.shape), to_string(output.shape));
   }
   const Operation* const maker = maker_of_values(graph, graph.outputs.front());
@@ -138,14 +138,14 @@ void generate_tokens(const TokenModel& of, const TokenPredictor& predictor,
     });
     // A probability of 0 has the logarithm -infinity.
     if (std::ranges::any_of(scores, [](double score) { return !(score < HUGE_VAL); })) {
-      throw ScoresNotFinite(fmt::format("the scores of what follows {} tokens are NaN or infinite",
-                                        std::ssize(text)));
+      throw ScoresNotFinite(fmt::format(
+          "the scores of the token after {} tokens are NaN or infinite", std::ssize(text)));
     }
     if (made == 0 && std::ssize(text) < of.length && !next.in_pieces(text) &&
         last != next.by_all(text, static_cast<float>(of.classes - 1))) {
       fail(
-          "the model's places look at later ones, so it cannot be asked for the next token; "
-          "use_causal_mask keeps attention from that");
+          "the model's places read later places, so it cannot predict the next token; set "
+          "use_causal_mask in its attention");
     }
     text.push_back(static_cast<std::int32_t>(drawn_class(scores, std::ssize(text), options)));
     receive(text.back());

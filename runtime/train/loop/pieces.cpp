@@ -79,9 +79,8 @@ std::vector<std::vector<float>> predict_piece(Model::State& model, const BatchVi
   std::int64_t& seen = model.pieces_seen[piece.rows];
   if (position > seen) {
     fail(
-        "a piece begins at position {}, and these weights have seen {} of {} sequences: give what "
-        "is "
-        "before it first",
+        "a piece begins at position {}, but these weights have seen {} of {} sequences; pass the "
+        "positions before it first",
         position, seen == 0 ? "none" : fmt::format("{} positions", seen), piece.rows);
   }
   seen = position + positions;

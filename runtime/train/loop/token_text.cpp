@@ -20,7 +20,8 @@ std::vector<std::int32_t> numbers_in(const std::string& text, const TokenModel& 
     const auto [end, wrong] = std::from_chars(word.data(), word.data() + word.size(), token);
     if (wrong != std::errc() || end != word.data() + word.size()) {
       fail(
-          "the model has {} tokens, so they are given as numbers with spaces between; found \"{}\"",
+          "the model has {} tokens, so a prompt is token numbers with spaces between them; found "
+          "\"{}\"",
           of.classes, in_one_line(word));
     }
     tokens.push_back(token);

@@ -195,7 +195,7 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
       fail("expected class numbers as targets, of shape {} or {} {}{}",
            to_string(without_last(prediction)), to_string(with_last(prediction, 1)), found,
            target == prediction
-               ? "; a weight for each class is what the categorical kind without \"Sparse\" takes"
+               ? "; the categorical class without \"Sparse\" takes a weight for each class"
                : "");
     case TargetForm::labels:
       if (target == without_last(prediction) || target == with_last(prediction, 1)) {
@@ -210,8 +210,8 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
       fail("expected a weight for each class as targets, of shape {} {}{}", to_string(prediction),
            found,
            target == without_last(prediction) || target == with_last(prediction, 1)
-               ? "; class numbers are what the kind with \"Sparse\" before its name takes, and "
-                 "`data: {one_hot: true}` makes weights of them"
+               ? "; the class with \"Sparse\" before its name takes class numbers, and `data: "
+                 "{one_hot: true}` turns them into weights"
                : "");
   }
   internal_error("unknown form of target");

@@ -118,7 +118,7 @@ void check_metric_names(std::span<const SharedMetric> metrics) {
     const std::string name = metric->name();
     check_log_name(name);
     if (!names.insert(name).second) {
-      fail("two values are called \"{}\" in the logs; give the metric another name", name);
+      fail("two values in the logs have the name \"{}\"; give the metric another name", name);
     }
   }
 }

@@ -72,7 +72,7 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
   }
   const MovingAverage& ema = common.ema;
   if (!ema.use && (ema.momentum != MovingAverage().momentum || ema.overwrite_frequency)) {
-    fail("{}: {} says of running means of weights, which there are with use_ema: true", class_name_,
+    fail("{}: {} needs running means of weights; set use_ema: true", class_name_,
          ema.overwrite_frequency ? "ema_overwrite_frequency" : "ema_momentum");
   }
   if (ema.use) {
@@ -105,8 +105,8 @@ std::optional<double> Optimizer::keras_number(std::int64_t iteration) const {
 void Optimizer::set_learning_rate(double rate) {
   if (!schedule_.is_constant()) {
     fail(
-        "the learning rate of {} follows {} and cannot be set; give the optimizer a number for "
-        "its learning rate",
+        "the learning rate of {} follows {} and cannot be set; set the optimizer's learning_rate "
+        "to a number",
         class_name_, schedule_.name());
   }
   schedule_ = Schedule(rate);

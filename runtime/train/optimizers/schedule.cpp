@@ -92,7 +92,7 @@ Schedule::Schedule(double rate) : name_(fmt::format("{}", rate)), constant_(rate
     fail("learning rate: expected {}, found {}", finite_not_negative.of("number"), rate);
   }
   if (rate > most_rate) {
-    fail("learning rate: {} is more than float32 holds, in which parameters are updated", rate);
+    fail("learning rate: {} exceeds the range of float32, the type of parameters", rate);
   }
 }
 

@@ -295,7 +295,7 @@ std::string StepProfile::of_pipeline() const {
 std::string StepProfile::report(std::size_t width) const {
   if (ranks_.empty()) return "";
   if (counted_ == 0) {
-    return fmt::format("profile: nothing to tell, for the first {} steps do not count\n", warm_up);
+    return fmt::format("profile: no steps to report; the first {} steps do not count\n", warm_up);
   }
   std::string text =
       fmt::format("profile: {} steps of {} rows on {} rank{}, after {} that do not count; means\n",

@@ -88,8 +88,8 @@ std::shared_ptr<const Source> fed_by(Rpc& rpc, int rank, double seconds,
   const auto fed = rpc.call_within<std::string>(seconds, rank, data_of_feeder).get();
   if (const std::string own = source->fingerprint(); own != fed) {
     fail(
-        "roles: rank {}, which feeds, has other training data than rank {}, which trains\n"
-        "  rank {}: {}\n  rank {}: {}",
+        "roles: the feeding rank {} and the training rank {} have different training data\n  rank "
+        "{}: {}\n  rank {}: {}",
         rank, rpc.rank(), rank, fed, rpc.rank(), own);
   }
   return std::make_shared<const FedView>(rpc, rank, seconds, std::move(source));

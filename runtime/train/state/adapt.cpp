@@ -100,7 +100,7 @@ std::vector<AdaptedLayer> adapted_layers(const Graph& graph) {
         std::find(graph.inputs.begin(), graph.inputs.end(), operation.inputs.front());
     if (input == graph.inputs.end()) {
       fail(
-          "{}: adapts to the training data, but its input is none of the model's; give its mean "
+          "{}: adapts to the training data, but its input is no input of the model; set its mean "
           "and variance",
           layer.path);
     }
@@ -113,7 +113,7 @@ std::vector<AdaptedLayer> adapted_layers(const Graph& graph) {
     adapted.channels = graph.tensors[adapted.mean].shape.back();
     if (std::any_of(found.begin(), found.end(),
                     [&](const AdaptedLayer& other) { return other.mean == adapted.mean; })) {
-      fail("{}: adapts to the training data, but it is called twice; give its mean and variance",
+      fail("{}: adapts to the training data, but it is called twice; set its mean and variance",
            layer.path);
     }
     found.push_back(adapted);

@@ -148,8 +148,8 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
                      }
                    },
                    {trace, "agreement on where the damage is"});
-  return damage.empty() ? fmt::format("{}: {}: the data are not those that were written",
-                                      reader.file(), *wrong.begin())
+  return damage.empty() ? fmt::format("{}: {}: the data differ from those written", reader.file(),
+                                      *wrong.begin())
                         : damage;
 }
 

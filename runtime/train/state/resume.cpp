@@ -414,10 +414,10 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
   for (const std::filesystem::path& file : listing.unfinished) {
     std::error_code problem;
     if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, problem))) {
-      say(fmt::format(
-          "WARNING: {}: is nothing that a run has left, and no checkpoint can be written by way of "
-          "it; move it elsewhere",
-          file));
+      say(
+          fmt::format("WARNING: {}: no run left this file, and it blocks the writing of a "
+                      "checkpoint; move it elsewhere",
+                      file));
       continue;
     }
     const bool removed = alone && remove_unfinished(file);

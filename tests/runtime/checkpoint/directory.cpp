@@ -115,7 +115,7 @@ TEST_CASE("of what cannot be removed the system's reason is told, and not that i
   CHECK(kept ==
         fmt::format("owned/kept/a.meshwork-unfinished: is in the way and cannot be removed: {}",
                     std::strerror(EACCES)));
-  CHECK_THAT(other, Catch::Contains("is nothing that an earlier run has left"));
+  CHECK_THAT(other, Catch::Contains("no earlier run left it"));
 }
 
 TEST_CASE("what a killed run had not finished is removed, and nothing else") {

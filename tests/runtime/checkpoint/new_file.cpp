@@ -94,7 +94,7 @@ TEST_CASE("a file that somebody makes meanwhile keeps its name, and nothing is l
     write("new_file/other", "another's");
     fs::rename("new_file/other", output);
     CHECK_THAT(failure([&] { ours.give_name(); }),
-               Catch::StartsWith("new_file/output: somebody has made a file of this name") &&
+               Catch::StartsWith("new_file/output: another program has created this file") &&
                    Catch::Contains(temporary.string()));
   }
   CHECK(content_of(output) == "another's");

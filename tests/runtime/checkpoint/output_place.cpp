@@ -65,9 +65,8 @@ TEST_CASE("what is in the way of the unfinished file is told") {
   begin();
   fs::create_directories("place/file.meshwork-unfinished");
   CHECK(obstacle_to_writing("place/file", Writing::in_place) == "");
-  CHECK(
-      obstacle_to_writing("place/file", Writing::beside) ==
-      "place/file.meshwork-unfinished is in the way, and is nothing that an earlier run has left");
+  CHECK(obstacle_to_writing("place/file", Writing::beside) ==
+        "place/file.meshwork-unfinished is in the way, and no earlier run left it");
 }
 
 TEST_CASE("a log goes through links, to what they name in the end") {

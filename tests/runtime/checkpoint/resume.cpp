@@ -556,7 +556,7 @@ TEST_CASE("a damaged checkpoint is passed over, or an error where that is asked 
   checkpoint.resume = Resume::strict;
   CHECK_THROWS_WITH(part_of_run(mesh, kind, {}, directory, checkpoint),
                     Catch::Contains("strict") && Catch::Contains("slots/d1/kernel/") &&
-                        Catch::Contains("the data are not those that were written"));
+                        Catch::Contains("the data differ from those written"));
   checkpoint.resume = Resume::automatic;
   const Outcome last = part_of_run(mesh, kind, {}, directory, checkpoint);
   CHECK(same_bits(last.weights, straight.weights));

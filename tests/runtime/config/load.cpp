@@ -56,7 +56,7 @@ TEST_CASE("what is no readable file is an error") {
   std::filesystem::remove("pipe");
   REQUIRE(::mkfifo("pipe", 0600) == 0);
   CHECK_THROWS_WITH(load_config("pipe"),
-                    "pipe: this is a pipe to which nobody writes; expected a YAML file");
+                    "pipe: this is a pipe without a writer; expected a YAML file");
   if (geteuid() != 0) {  // root may read everything
     write("secret.yaml", "seed: 7");
     REQUIRE(chmod("secret.yaml", 0) == 0);
@@ -98,7 +98,7 @@ TEST_CASE("broken YAML is an error at its place, in words") {
       "a.yaml:3:2: " + broken + "expected a key of the map; is the indentation right?");
   CHECK_THROWS_WITH(parse("- a\nb: 1"),
                     "a.yaml:2:1: " + broken +
-                        "this does not continue what stands above; is the indentation right?");
+                        "this line does not continue the one above; is the indentation right?");
 }
 
 TEST_CASE("a key that is written twice is an error that names both lines") {

@@ -213,16 +213,15 @@ TEST_CASE("other data use the numbers of the training data") {
 }
 
 TEST_CASE("a value that is not what its column holds is an error with its place") {
-  CHECK(
-      error_of("a,x\n1,2\n1,n/a\n") ==
-      "table.csv:3:3: \"n/a\" is no number, which column \"x\" holds from line 2 on, \"2\"; if it "
-      "holds texts, name it under `categories`");
+  CHECK(error_of("a,x\n1,2\n1,n/a\n") ==
+        "table.csv:3:3: \"n/a\" is no number, but column \"x\" holds numbers from line 2 on, "
+        "\"2\"; if it holds texts, name it under `categories`");
   CHECK(
       error_of("a,x\n1,n/a\n1,7\n") ==
       "table.csv:3:3: \"7\" is a number, but column \"x\" holds texts from line 2 on, \"n/a\"; if "
       "this is one too, name the column under `categories`");
   CHECK(error_of("a,x\n1,2\n1,\n") ==
-        "table.csv:3:3: column \"x\" has no number here; give it one, or leave out the row");
+        "table.csv:3:3: column \"x\" has no number here; add one, or delete the row");
   CHECK_THAT(error_of("a,x\n1,\n1,2\n"),
              Catch::StartsWith("table.csv:2:3: column \"x\" has no number"));
   CHECK_THAT(error_of("a,x\n1,\n1,\n"),
@@ -305,8 +304,8 @@ TEST_CASE("a table without a header has the names that it is given") {
   CHECK(error_of("1 2\n3\n", "x", named) ==
         "table.csv:2:1: the row has 1 values, but the first one has 2");
   CHECK(error_of("1 2\n3 a\n", "y", named) ==
-        "table.csv:2:3: \"a\" is no number, which column \"y\" holds from line 1 on, \"2\"; if it "
-        "holds texts, name it under `categories`");
+        "table.csv:2:3: \"a\" is no number, but column \"y\" holds numbers from line 1 on, \"2\"; "
+        "if it holds texts, name it under `categories`");
   CHECK(error_of("1 2 3\n", "x", named) ==
         "table.csv: `columns` names 2 columns, but the first row has 3 values");
   CHECK(error_of("", "x", named) == "table.csv: is empty; rows of values are expected");

@@ -219,7 +219,7 @@ TEST_CASE("fields may lie in different files and must be as long") {
   CHECK_THAT(source.fingerprint(), Catch::Contains("x float32 (2) from hdf5/x.h5:/x"));
   CHECK_THROWS_WITH(
       Hdf5Source(fields("short")),
-      "hdf5/x.h5:/x holds 4 samples and hdf5/y.h5:/short holds 3; they must be as many");
+      "hdf5/x.h5:/x holds 4 samples and hdf5/y.h5:/short holds 3; expected equal numbers");
 }
 
 TEST_CASE("a location is taken apart at its colon") {

@@ -122,7 +122,7 @@ TEST_CASE("images and labels make one source") {
       IdxSource({{.field = "images", .path = folder / "images"},
                  {.field = "labels", .path = folder / "fewer", .role = FieldRole::target}}),
       folder / "images" + " holds 30 samples and " + (folder / "fewer") +
-          " holds 29; they must be as many");
+          " holds 29; expected equal numbers");
 }
 
 TEST_CASE("a file without samples is legal") {

@@ -157,7 +157,7 @@ TEST_CASE("npy files that differ in their number of samples are an error") {
   CHECK_THROWS_WITH(NpySource({{.field = "x", .path = folder / "x.npy"},
                                {.field = "y", .path = folder / "y.npy"}}),
                     folder / "x.npy holds 3 samples and " + (folder / "y.npy") +
-                        " holds 2; they must be as many");
+                        " holds 2; expected equal numbers");
   write_file(folder / "one.npy", npy_bytes(npy_header("|u1", "()"), "a"));
   CHECK_THAT(error_of(folder / "one.npy"), Catch::Contains("has no dimension"));
 }

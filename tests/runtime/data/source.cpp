@@ -123,7 +123,7 @@ TEST_CASE("wrong arrays are errors that name them") {
                     "array \"x\": shape (4, 2) has 8 elements, 6 were given");
   CHECK_THROWS_WITH(Array("x", counted<float>(1), {}), Catch::Contains("no dimension"));
   CHECK_THROWS_WITH(ArraySource({x, y}),
-                    "array \"x\" holds 3 samples and array \"y\" holds 2; they must be as many");
+                    "array \"x\" holds 3 samples and array \"y\" holds 2; expected equal numbers");
   CHECK_THROWS_WITH(ArraySource({x, x}), Catch::Contains("two fields are called \"x\""));
   CHECK_THROWS_WITH(ArraySource({y}), Catch::Contains("has no features"));
   CHECK_THROWS_WITH(ArraySource({y, Array("x", counted<float>(2), {2})}),

@@ -274,7 +274,7 @@ TEST_CASE("every kind has weights of samples, behind targets or without") {
   (void)weights(source(npy + "sample_weights: from_config/w.npy}"), false);
   CHECK_THROWS_WITH(source(npy + "sample_weights: from_config/few.npy}"),
                     Catch::Contains("test.yaml:1:1") && Catch::Contains("3 samples") &&
-                        Catch::Contains("from_config/few.npy holds 2; they must be as many"));
+                        Catch::Contains("from_config/few.npy holds 2; expected equal numbers"));
   const std::string h5 = folder / "data.h5";
   add_ones(h5, "x", 6, 4);
   add_ones(h5, "w", 6, 1);

@@ -204,7 +204,7 @@ TEST_CASE("the columns of an orthogonal variable are orthogonal, or its rows if 
   const double length = std::hypot(double{normal[0]}, double{normal[1]}, double{normal[2]});
   for (std::size_t i = 0; i < 3; ++i) CHECK(unit[i] == Approx(normal[i] / length));
   CHECK_THROWS_WITH(values_of(by_name("orthogonal"), {3}),
-                    Catch::Contains("two dimensions at least"));
+                    Catch::Contains("at least two dimensions"));
 }
 
 TEST_CASE("a block holds the same bits as its part of the whole") {

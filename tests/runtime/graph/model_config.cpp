@@ -92,7 +92,7 @@ TEST_CASE("what is wrong in a Repeat is said at its place, once") {
              Catch::Contains("test.yaml:3:83: layers[0].Repeat.layers[1].Add.inputs[1]: "
                              "unknown layer or input \"e\""));
   CHECK_THAT(error("{count: 2, layers: [Dense: {units: 6}, Dense: {units: 6, inputs: input}]}"),
-             Catch::Contains("nothing is made of this layer's output"));
+             Catch::Contains("this layer's output is unused"));
   CHECK_THAT(
       error("{count: 2, layers: [Dense: {name: d, units: 5}, Add: {inputs: [input, d]}]}"),
       Catch::Contains("test.yaml:3:5: layers[0]: block_0/Add: expected inputs of equal shapes"));
@@ -234,9 +234,9 @@ TEST_CASE("a model needs layers, and an input that says its shape") {
   CHECK_THROWS_WITH(graph("{inputs: {a: [6], b: [6]}, layers: [{Dense: {units: 4}}]}"),
                     Catch::Contains("has to say which it takes"));
   CHECK_THROWS_WITH(graph("{inputs: {a: [6], b: [6]}, layers: [{Dense: {units: 4, inputs: a}}]}"),
-                    Catch::Contains("nothing is made of this input"));
+                    Catch::Contains("this input is unused"));
   CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {units: 4}}], output: input}"),
-                    Catch::Contains("nothing is made of this layer's output"));
+                    Catch::Contains("this layer's output is unused"));
   const auto of_two = [](const std::string& outputs) {
     return graph(
         "{input: [6], layers: [{Dense: {name: a, units: 4}}, "

@@ -362,8 +362,8 @@ TEST_CASE("a long list or name is elided, and a name cannot end the text") {
 
 TEST_CASE("a model of which nothing is placed has no parts") {
   const Plan plan = placed_plan(chain_of(1), mesh_of({{"stage", 1}, {"data", 2}}), {});
-  CHECK_THROWS_WITH(parts_of(plan, {}), Catch::Contains("nothing of the model is placed on the "
-                                                        "mesh stage=1 x data=2"));
+  CHECK_THROWS_WITH(parts_of(plan, {}),
+                    Catch::Contains("no layer is placed on the mesh stage=1 x data=2"));
 }
 
 }  // namespace meshwork::parts_picture_test

@@ -187,8 +187,10 @@ TEST_CASE("what cannot be mixed is an error at the section") {
                       "numbers") &&
                  Contains("`data: {one_hot: true}`"));
   CHECK_THAT(message(written({.data = ""})), Contains("`data: {one_hot: true}`"));
-  CHECK_THAT(message(written({.loss = "SparseCategoricalCrossentropy"})),
-             Contains("run.yaml:3:12: data.one_hot: no target is a class number"));
+  CHECK_THAT(
+      message(written({.loss = "SparseCategoricalCrossentropy"})),
+      Contains(
+          "run.yaml:3:12: data.one_hot: no loss that takes a value per class has class numbers"));
   CHECK_THAT(message(written({.input = "[16]", .features = "shape: [16]", .augment = "[CutMix]"})),
              Contains("augment: CutMix cuts images (height, width, channels), and samples of input "
                       "\"input\" have the shape (16)"));

@@ -109,8 +109,8 @@ TEST_CASE("early stopping follows the direction of what it monitors, or of its m
   CHECK(epochs_run({.monitor = "other", .mode = MonitorMode::max}, {1, 2, 1}) == 3);
   CHECK(epochs_run({.monitor = "other", .mode = MonitorMode::min}, {1, 2, 1}) == 2);
   CHECK_THROWS_WITH(epochs_run({.monitor = "other"}, {1}),
-                    "EarlyStopping cannot tell whether lower or higher values of \"other\" are "
-                    "better; give it the mode min or max");
+                    "EarlyStopping does not know whether lower or higher values of \"other\" are "
+                    "better; set its mode to min or max");
 }
 
 TEST_CASE("early stopping resets its wait only if the baseline is beaten too") {
@@ -344,8 +344,8 @@ TEST_CASE("a scheduler's mistakes are errors") {
     training.run(epochs_of("loss", {1}));
   };
   CHECK_THROWS_WITH(run(-1, SGD()),
-                    "LearningRateScheduler: the function gave -1 for epoch 0, where a finite "
-                    "learning rate that is not negative was expected");
+                    "LearningRateScheduler: the function gave -1 for epoch 0; expected a finite "
+                    "learning rate of at least 0");
   CHECK_THROWS_WITH(run(no_number, SGD()), Catch::Contains("gave nan"));
   CHECK_THROWS_WITH(
       run(1, SGD({.learning_rate = CosineDecay({.initial_learning_rate = 1, .decay_steps = 2})})),

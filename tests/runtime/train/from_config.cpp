@@ -114,8 +114,8 @@ TEST_CASE("wrong metrics are errors with their place") {
                     Catch::StartsWith("test.yaml:1:11: metrics[0]: unknown metric \"accurracy\"; "
                                       "did you mean \"accuracy\"?"));
   CHECK_THROWS_WITH(metrics("[accuracy, accuracy]"),
-                    "test.yaml:1:10: metrics: two values are called \"accuracy\" in the logs; give "
-                    "the metric another name");
+                    "test.yaml:1:10: metrics: two values in the logs have the name \"accuracy\"; "
+                    "give the metric another name");
   CHECK_THROWS_WITH(metrics("[{TopKCategoricalAccuracy: {k: 0}}]"),
                     Catch::Contains("expected an integer of at least 1, found 0"));
   CHECK_THROWS_WITH(metrics("accuracy"), Catch::Contains("expected a list"));

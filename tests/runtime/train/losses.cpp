@@ -412,13 +412,13 @@ TEST_CASE("targets of another shape are errors that say what was expected and fo
                     "found (batch)");
   CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->operation(p, {-1, 10}),
                     "expected class numbers as targets, of shape (batch) or (batch, 1) for "
-                    "predictions of shape (batch, 10), found (batch, 10); a weight for each class "
-                    "is what the categorical kind without \"Sparse\" takes");
-  CHECK_THROWS_WITH(CategoricalCrossentropy()->operation(p, {-1}),
-                    "expected a weight for each class as targets, of shape (batch, 10) for "
-                    "predictions of shape (batch, 10), found (batch); class numbers are what the "
-                    "kind with \"Sparse\" before its name takes, and `data: {one_hot: true}` "
-                    "makes weights of them");
+                    "predictions of shape (batch, 10), found (batch, 10); the categorical class "
+                    "without \"Sparse\" takes a weight for each class");
+  CHECK_THROWS_WITH(
+      CategoricalCrossentropy()->operation(p, {-1}),
+      "expected a weight for each class as targets, of shape (batch, 10) for predictions of shape "
+      "(batch, 10), found (batch); the class with \"Sparse\" before its name takes class numbers, "
+      "and `data: {one_hot: true}` turns them into weights");
   CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->operation(p, {-1, 2}),
                     Catch::Contains("found (batch, 2)"));
   CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->target_shape({-1}),

@@ -396,7 +396,7 @@ TEST_CASE("the way back to numbers has no mask, as in Keras") {
 TEST_CASE("statistics of a batch are refused where places are masked") {
   const auto x = Input({length, features});
   CHECK_THROWS_WITH(make_graph({x}, {BatchNormalization({.name = "statistics"})(Masking()(x))}),
-                    Catch::Contains("statistics: its input has places that are masked") &&
+                    Catch::Contains("statistics: its input has masked places") &&
                         Catch::Contains("LayerNormalization"));
   CHECK_THROWS_WITH(Masking({.name = "m"})(Input({4})),
                     Catch::Contains("m: expected sequences of shape (batch, length, features)"));

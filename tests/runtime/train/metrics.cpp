@@ -146,10 +146,12 @@ TEST_CASE("a metric made of a loss takes predictions for what the loss does") {
 
 TEST_CASE("names in the logs are told apart") {
   const std::vector<SharedMetric> twice{Accuracy(), Accuracy()};
-  CHECK_THROWS_WITH(check_metric_names(twice),
-                    "two values are called \"accuracy\" in the logs; give the metric another name");
+  CHECK_THROWS_WITH(
+      check_metric_names(twice),
+      "two values in the logs have the name \"accuracy\"; give the metric another name");
   const std::vector<SharedMetric> loss{Accuracy({.name = "loss"})};
-  CHECK_THROWS_WITH(check_metric_names(loss), Catch::Contains("two values are called \"loss\""));
+  CHECK_THROWS_WITH(check_metric_names(loss),
+                    Catch::Contains("two values in the logs have the name \"loss\""));
   const std::vector<SharedMetric> validation{Accuracy({.name = "val_accuracy"})};
   CHECK_THROWS_WITH(check_metric_names(validation), Catch::Contains("val_accuracy"));
   for (const char* name : {"", "epoch", "learning_rate", "samples_per_second", "x\ny"}) {

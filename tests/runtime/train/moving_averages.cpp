@@ -192,7 +192,7 @@ TEST_CASE("SwapEMAWeights needs an optimizer that keeps means") {
   FitOptions options = in_order(1);
   options.callbacks = {SwapEMAWeights()};
   CHECK_THROWS_WITH(model.fit(samples(), std::move(options)),
-                    Catch::Contains("give it use_ema: true"));
+                    Catch::Contains("set use_ema: true in the optimizer"));
 }
 
 }  // namespace meshwork::moving_averages_test

@@ -402,8 +402,8 @@ TEST_CASE("a constant rate can be set, a schedule's cannot") {
   CHECK(scheduled.learning_rate(0) == 1);
   CHECK(scheduled.learning_rate(2) == 0.25);
   CHECK_THROWS_WITH(scheduled.set_learning_rate(0.5),
-                    "the learning rate of Adam follows ExponentialDecay and cannot be set; give "
-                    "the optimizer a number for its learning rate");
+                    "the learning rate of Adam follows ExponentialDecay and cannot be set; set the "
+                    "optimizer's learning_rate to a number");
 }
 
 TEST_CASE("options out of range are errors that name them") {
@@ -429,8 +429,7 @@ TEST_CASE("options out of range are errors that name them") {
 
 TEST_CASE("options of running means are refused where there are none") {
   CHECK_THROWS_WITH(Adam({.ema = {.momentum = 0.9}}),
-                    "Adam: ema_momentum says of running means of weights, which there are with "
-                    "use_ema: true");
+                    "Adam: ema_momentum needs running means of weights; set use_ema: true");
   CHECK_THROWS_WITH(SGD({.ema = {.overwrite_frequency = 3}}),
                     Catch::StartsWith("SGD: ema_overwrite_frequency says"));
   CHECK_NOTHROW(Adam({.ema = {.momentum = 0.99}}));

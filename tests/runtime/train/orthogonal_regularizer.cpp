@@ -53,7 +53,8 @@ TEST_CASE("variables that are no matrices have no orthogonal rows") {
       Conv1D({.filters = 2,
               .kernel_size = 3,
               .kernel_regularizer = OrthogonalRegularizer({.factor = 0.1f})})(Input({5, 4})),
-      Catch::Contains("its variable \"kernel\": orthogonal are the rows or columns of a matrix"));
+      Catch::Contains(
+          "its variable \"kernel\": the rows or columns of a matrix can be orthogonal"));
 }
 
 }  // namespace meshwork::orthogonal_regularizer_test

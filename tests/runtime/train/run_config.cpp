@@ -292,9 +292,9 @@ TEST_CASE("what does not fit several outputs is told at its place") {
   CHECK_THAT(message(losses, {"data.train.targets.price={shape: [2]}"}),
              Contains("run.yaml:19:15: loss.price: expected targets of shape (batch, 1)"));
   CHECK_THAT(message(losses, {"fit.class_weight.0=2"}),
-             Contains("--set fit.class_weight.0: fit.class_weight: classes have weights only"));
+             Contains("--set fit.class_weight.0: fit.class_weight: class weights need"));
   CHECK_THAT(message("loss: mse\nloss_weights: {price: 2}\n", {"model.outputs=[kind]"}),
-             Contains("nothing is made of this layer's output"));
+             Contains("this layer's output is unused"));
 }
 
 TEST_CASE("a run with weights trains on all ranks as on one, and says so in its plan") {

@@ -303,7 +303,7 @@ TEST_CASE("what outputs are trained by is checked when the model is compiled") {
   FitOptions options = quiet();
   options.class_weight = {{0, 2}};
   CHECK_THROWS_WITH(model.fit(samples.source(), options),
-                    Catch::Contains("classes have weights only in a model of one loss"));
+                    Catch::Contains("class weights need a model with one loss"));
   std::vector<Array> arrays{Array("x", samples.x, {rows, features}),
                             Array("price", samples.prices, {rows, 1}, FieldRole::target)};
   CHECK_THROWS_WITH(model.fit(std::make_shared<ArraySource>(std::move(arrays)), quiet()),

@@ -320,7 +320,8 @@ TEST_CASE("what is no piece of a model's sequences is an error") {
   refused({}, 0, "no positions of 1 values each");
   refused({1, vocabulary}, 0, "category 101 is out of range; expected whole numbers from 0 to 100");
   refused({1, 2.5f}, 0, "category 2.5 is out of range");
-  refused({1, 2}, 3, "these weights have seen none of 1 sequences: give what is before it first");
+  refused({1, 2}, 3,
+          "these weights have seen none of 1 sequences; pass the positions before it first");
   const std::vector<float> first{1, 2}, third{3};
   (void)model.predict_piece({.rows = 1, .inputs = {first}, .targets = {}}, 0);
   refused({1, 2}, 3, "these weights have seen 2 positions of 1 sequences");
@@ -369,7 +370,7 @@ TEST_CASE("attention does not look across the end of a document") {
   CHECK_THROWS_WITH(
       Model(tokens, MultiHeadAttention({.name = "a", .num_heads = 3, .key_dim = 4})(documents),
             spread_over(mesh)),
-      Catch::Contains("documents, which causal attention keeps apart"));
+      Catch::Contains("documents, and only causal attention keeps them apart"));
 }
 
 TEST_CASE("a Llama with a window, split in the same ways, is trained as on one rank") {

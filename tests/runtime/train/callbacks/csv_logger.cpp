@@ -93,9 +93,8 @@ TEST_CASE("appending other columns is a mistake of the user's, and the error nam
   file.write("epoch,loss\n0,1\n");
   CHECK_THROWS_AS(log({.filename = file.path(), .append = true}, three_epochs), WrongInput);
   CHECK_THROWS_WITH(log({.filename = file.path(), .append = true}, three_epochs),
-                    "CSVLogger: csv_logger_test.csv has the columns \"epoch,loss\", and "
-                    "\"epoch,accuracy,loss\" are to be appended; choose another file or do not "
-                    "append");
+                    "CSVLogger: csv_logger_test.csv has the columns \"epoch,loss\", not "
+                    "\"epoch,accuracy,loss\"; choose another file, or append: false");
   CHECK(file.content() == "epoch,loss\n0,1\n");
 }
 

@@ -98,8 +98,8 @@ TEST_CASE("that the file was taken away, or another put in its place, is told on
   training.run({{{"loss", 1}}, {{"loss", 2}}, {{"loss", 3}}});
   REQUIRE(training.said.size() == 1);
   CHECK_THAT(training.said[0],
-             Catch::StartsWith("WARNING: JSONLogger: somebody has removed, renamed or replaced "
-                               "json_logger_test.jsonl"));
+             Catch::StartsWith("WARNING: JSONLogger: another program has removed, renamed or "
+                               "replaced json_logger_test.jsonl"));
   CHECK(lines() == (replaces ? std::vector<std::string>{"another's"} : std::vector<std::string>()));
   std::filesystem::rename("moved.jsonl", file);
   CHECK(lines().size() == 3);

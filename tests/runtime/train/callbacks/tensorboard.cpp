@@ -387,8 +387,8 @@ TEST_CASE("that the event files were taken away is told once") {
   training.run({{{"loss", 1}}, {{"loss", 2}}, {{"loss", 3}}});
   REQUIRE(training.said.size() == 1);
   CHECK_THAT(training.said[0],
-             Catch::StartsWith("WARNING: TensorBoard: somebody has removed, renamed or replaced "
-                               "tensorboard_test/train/events.out"));
+             Catch::StartsWith("WARNING: TensorBoard: another program has removed, renamed or "
+                               "replaced tensorboard_test/train/events.out"));
 }
 
 TEST_CASE("a folder may have the longest name that the system takes, and no longer one") {

@@ -34,12 +34,11 @@ TEST_CASE("a step that sends what was planned passes, and any other is told with
   const std::vector<Traffic> planned{{"all_reduce", 2, 2, 30}, {"all_gather", 4, 1, 64}};
   CHECK_NOTHROW(require_planned(planned, planned, "the step"));
   const std::vector<Traffic> sent{{"all_reduce", 2, 3, 46}, {"broadcast", 2, 1, 8}};
-  CHECK_THROWS_WITH(
-      require_planned(planned, sent, "the step of 8 rows (train)"),
-      "the step of 8 rows (train) sent what its plan does not say:"
-      "\n  all_reduce over 2 ranks: 2 with 30 bytes sent planned, 3 with 46 bytes sent counted"
-      "\n  all_gather over 4 ranks: 1 with 64 bytes sent planned, none counted"
-      "\n  broadcast over 2 ranks: none planned, 1 with 8 bytes sent counted");
+  CHECK_THROWS_WITH(require_planned(planned, sent, "the step of 8 rows (train)"),
+                    "the step of 8 rows (train) sent messages that its plan lacks:\n  all_reduce "
+                    "over 2 ranks: 2 with 30 bytes sent planned, 3 with 46 bytes sent counted\n  "
+                    "all_gather over 4 ranks: 1 with 64 bytes sent planned, none counted\n  "
+                    "broadcast over 2 ranks: none planned, 1 with 8 bytes sent counted");
 }
 
 }  // namespace meshwork::plan_check_test

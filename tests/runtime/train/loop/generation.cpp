@@ -92,7 +92,7 @@ TEST_CASE("a text goes on behind its last token, also when it is longer than the
       EinsumDense({.name = "mix", .equation = "btc,ts->bsc", .output_shape = {4, 5}});
   Model looking(places, mixed(counter(places, false)), spread_over(mesh));
   CHECK_THROWS_WITH(generate_tokens(looking, {1}, {}, [](std::int32_t) {}),
-                    Catch::Contains("places look at later ones"));
+                    Catch::Contains("places read later places"));
   const auto refused = [&](const GenerationOptions& options) {
     const SymbolicTensor tokens = Input({4}, "text", ElementType::int32);
     Model model(tokens, counter(tokens, false), spread_over(mesh));
@@ -101,7 +101,7 @@ TEST_CASE("a text goes on behind its last token, also when it is longer than the
     model.set_variable("table/embeddings",
                        std::vector<float>(25, std::numeric_limits<float>::quiet_NaN()));
     CHECK_THROWS_WITH(generate_tokens(model, {1}, {}, [](std::int32_t) {}),
-                      "the scores of what follows 1 tokens are NaN or infinite");
+                      "the scores of the token after 1 tokens are NaN or infinite");
   };
   refused({.tokens = -1});
   refused({.temperature = -1});
@@ -110,7 +110,7 @@ TEST_CASE("a text goes on behind its last token, also when it is longer than the
   const SymbolicTensor numbers = Input({4});
   Model other(numbers, Dense({.units = 3})(numbers), spread_over(mesh));
   CHECK_THROWS_WITH(generate_tokens(other, {1}, {}, [](std::int32_t) {}),
-                    Catch::Contains("expected a model of next tokens"));
+                    Catch::Contains("expected a language model"));
 }
 
 TEST_CASE(

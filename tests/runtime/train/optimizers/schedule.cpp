@@ -128,7 +128,7 @@ TEST_CASE("one's own schedule is a function of the iteration, and its rates are 
 TEST_CASE("schedules out of range are errors that name the option") {
   CHECK_THROWS_WITH(Schedule(-1.0),
                     "learning rate: expected a finite number of at least 0, found -1");
-  CHECK_THROWS_WITH(Schedule(1e39), Catch::Contains("1e+39 is more than float32 holds"));
+  CHECK_THROWS_WITH(Schedule(1e39), Catch::Contains("1e+39 exceeds the range of float32"));
   CHECK_THROWS_WITH(CosineDecay({.initial_learning_rate = 0.1}),
                     "CosineDecay: decay_steps: expected a positive integer, found 0");
   CHECK_THROWS_WITH(

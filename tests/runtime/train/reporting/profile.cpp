@@ -87,7 +87,7 @@ TEST_CASE("of a pipeline a profile compares the step with its schedule, and tell
 TEST_CASE("a run that is shorter than what does not count says so") {
   DeviceMesh mesh({{"data", -1}});
   const std::string text = fitted(mesh, StepProfile::warm_up / 2, true).first;
-  CHECK(has(text, "nothing to tell") == (mesh.rank() == 0));
+  CHECK(has(text, "no steps to report") == (mesh.rank() == 0));
 }
 
 TEST_CASE("a profile changes no number, and nothing is said without it") {

@@ -83,11 +83,10 @@ TEST_CASE("a fed source has the samples of the feeder, and what is known of its 
     const auto other = std::make_shared<ArraySource>(std::vector<Array>{
         Array("features", std::vector<float>(24 * 12), {24, 4, 3}),
         Array("targets", std::vector<float>(24 * 2), {24, 2}, FieldRole::target)});
-    CHECK_THROWS_WITH(
-        fed_by(rpc, feeder, 60, other),
-        fmt::format("roles: rank {0}, which feeds, has other training data than rank {1}, which "
-                    "trains\n  rank {0}: {2}\n  rank {1}: {3}",
-                    feeder, world.rank(), own->fingerprint(), other->fingerprint()));
+    CHECK_THROWS_WITH(fed_by(rpc, feeder, 60, other),
+                      fmt::format("roles: the feeding rank {0} and the training rank {1} have "
+                                  "different training data\n  rank {0}: {2}\n  rank {1}: {3}",
+                                  feeder, world.rank(), own->fingerprint(), other->fingerprint()));
     check_mpi(MPI_Barrier(part.native()), "MPI_Barrier");
     if (at_work) at_work->end(60);
     rpc.close();
