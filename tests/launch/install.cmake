@@ -56,20 +56,19 @@ file(READ ${README} text)
 if(NOT text MATCHES "```cpp\n(.*)\n```\n\n`cmake --install")
   message(FATAL_ERROR "${README} has no program before its line on cmake --install")
 endif()
-file(WRITE ${FOLDER}/source/readme.cpp "${CMAKE_MATCH_1}")
-file(WRITE ${FOLDER}/source/CMakeLists.txt
-  "cmake_minimum_required(VERSION 3.25)
-project(consumer LANGUAGES C CXX)
-find_package(meshwork 0.1 REQUIRED)
+file(WRITE ${FOLDER}/source/mine.cpp "${CMAKE_MATCH_1}")
+if(NOT text MATCHES "```cmake\n([^`]*)```")
+  message(FATAL_ERROR "${README} has no CMakeLists.txt")
+endif()
+file(WRITE ${FOLDER}/source/CMakeLists.txt "${CMAKE_MATCH_1}
 link_libraries(meshwork::meshwork)
-add_executable(readme readme.cpp)
 add_executable(heat_surrogate ${documents}/launch/examples/heat_surrogate.cpp)
 add_executable(parameter_server ${documents}/launch/examples/parameter_server.cpp)
 ")
 run(${CMAKE_COMMAND} -S ${FOLDER}/source -B ${FOLDER}/readme -DCMAKE_PREFIX_PATH=${prefix}
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_FLAGS=${link_flags})
 run(${CMAKE_COMMAND} --build ${FOLDER}/readme -j2)
-run(${FOLDER}/readme/readme)
+run(${FOLDER}/readme/mine)
 expect("Epoch 3/3")
 
 # Examples that are programs: calls between ranks, and training in a simulation. On a part of the ranks
