@@ -76,8 +76,7 @@ std::string obstacle_to_writing(const fs::path& file, Writing how, const fs::pat
     const bool in_the_way = ::lstat(first.c_str(), &status) == 0;
     if (!in_the_way && errno != ENOENT) return told(std::strerror(errno));
     if (in_the_way && !S_ISREG(status.st_mode)) {
-      return told(
-          fmt::format("{} is in the way, and is nothing that an earlier run has left", first));
+      return told(fmt::format("{} is in the way, and no earlier run left it", first));
     }
   }
   return told(

@@ -22,7 +22,7 @@ std::vector<Field> sample_fields(const std::vector<PlacedField>& fields) {
       fail("{}: has no dimension; dimension 0 is expected to count the samples", field.place);
     }
     if (field.shape[0] != fields[0].shape[0]) {
-      fail("{} holds {} samples and {} holds {}; they must be as many", fields[0].place,
+      fail("{} holds {} samples and {} holds {}; expected equal numbers", fields[0].place,
            fields[0].shape[0], field.place, field.shape[0]);
     }
     result.push_back(sample_field(field));

@@ -431,7 +431,7 @@ TEST_CASE("options of running means are refused where there are none") {
   CHECK_THROWS_WITH(Adam({.ema = {.momentum = 0.9}}),
                     "Adam: ema_momentum needs running means of weights; set use_ema: true");
   CHECK_THROWS_WITH(SGD({.ema = {.overwrite_frequency = 3}}),
-                    Catch::StartsWith("SGD: ema_overwrite_frequency says"));
+                    Catch::StartsWith("SGD: ema_overwrite_frequency needs"));
   CHECK_NOTHROW(Adam({.ema = {.momentum = 0.99}}));
   CHECK_NOTHROW(Adam({.ema = {.use = true, .momentum = 0.9}}));
 }
