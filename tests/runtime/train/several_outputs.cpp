@@ -336,8 +336,8 @@ TEST_CASE("outputs whose logs could be taken for others are refused") {
   CHECK(refusal("a", "b", "c") == "nothing");
   CHECK_THAT(refusal("val_a", "a", "c"), Catch::Contains("\"val_\" marks values of validation"));
   CHECK_THAT(refusal("a", "learning", "rate"), Catch::Contains("logs have such a value already"));
-  CHECK_THAT(refusal("a", "gradient", "norm"), Catch::Contains("are called \"gradient_norm\""));
-  CHECK_THAT(refusal("a_b", "a", "b_loss"), Catch::Contains("are called \"a_b_loss\""));
+  CHECK_THAT(refusal("a", "gradient", "norm"), Catch::Contains("have the name \"gradient_norm\""));
+  CHECK_THAT(refusal("a_b", "a", "b_loss"), Catch::Contains("have the name \"a_b_loss\""));
 }
 
 }  // namespace meshwork::several_outputs_test
