@@ -24,9 +24,9 @@
 //      output comes out partial, to reduce it whole or scattered over one of its dimensions.
 //   4. Costs are predicted seconds, forward and backward: of redistributions between neighbours, of
 //      the reduction of gradients and of the operations' own collectives; and of the arithmetic
-//      of one rank, so that what is computed on many ranks alike costs what it takes. Ties go to
-//      the split that computes less, then to the earlier candidate. The cheapest combination over
-//      the whole graph is found exactly (choice_network.h), but for two bounds on time, which take
+//      of the rank that has most, so that what many ranks compute alike costs what it takes. Ties
+//      go to the split that computes less, then to the earlier candidate. The cheapest combination
+//      over the whole graph is found exactly (choice_network.h), but for two bounds on time, which take
 //      three or four axes in play: an operation keeps the 256 candidates that are cheapest by
 //      themselves, and one whose neighbours have too many combinations is chosen before them. The
 //      plan tells of which operations (`Plan::cut`).
