@@ -108,6 +108,9 @@ class HierarchicalTransport final : public Transport {
     }
     if (is_on_node(communicator)) return shared_->compile(communicator, collective, use);
     Compiled by_mpi = mpi_->compile(communicator, collective, use);
+    if (use == Use::started && std::holds_alternative<AllGather>(collective)) {
+      return std::make_unique<Gathered>(*this, std::move(by_mpi));
+    }
     if (use == Use::started) return by_mpi;  // nobody is waited for
     return done_by([this, by_mpi = std::move(by_mpi)](const void* send, void* receive) {
       before_mpi();
@@ -270,6 +273,26 @@ class HierarchicalTransport final : public Transport {
           }
         });
   }
+
+  /// An all-gather by MPI that was started.
+  class Gathered final : public CompiledCollective {
+   public:
+    Gathered(HierarchicalTransport& transport, Compiled by_mpi)
+        : transport_(transport), by_mpi_(std::move(by_mpi)) {}
+    void start(const void* send, void* receive) override {
+      transport_.before_mpi();  // where it is done at once
+      by_mpi_->start(send, receive);
+    }
+    void wait() override {
+      transport_.before_mpi();
+      by_mpi_->wait();
+    }
+    [[nodiscard]] bool is_complete() const override { return by_mpi_->is_complete(); }
+
+   private:
+    HierarchicalTransport& transport_;
+    Compiled by_mpi_;
+  };
 
   /// Null if the communicator does not have two levels.
   [[nodiscard]] Levels* levels_of(const Communicator& communicator) const {

@@ -220,8 +220,10 @@ class MpiTransport final : public Transport {
 
   void advance() override {
     reductions_.advance();
-    // A look at one of them brings on all.
-    if (!under_way_.empty()) (void)under_way_.front()->is_complete();
+    // A look at one that is not complete brings on all.
+    for (const BroughtOn* const one : under_way_) {
+      if (!one->is_complete()) break;
+    }
   }
   [[nodiscard]] bool wants_advancing() const override {
     return startable_ > 0 || (nodes_ != nullptr && reductions_.progress() == Progress::polls);
@@ -245,7 +247,8 @@ class MpiTransport final : public Transport {
             if (use == Use::started) return std::make_unique<StartedMessages>(*this, on, one);
           }
           if constexpr (std::is_same_v<std::decay_t<decltype(one)>, AllGather>) {
-            if (use == Use::started && PlacedBlocks(on, one).fits) {
+            const bool spans_nodes = communicator.attachment(key_.get()) != nullptr;
+            if (use == Use::started && spans_nodes && PlacedBlocks(on, one).fits) {
               return std::make_unique<StartedGather>(*this, on, one);
             }
           }
@@ -461,7 +464,7 @@ class MpiTransport final : public Transport {
     ~BroughtOn() override {
       --transport_.startable_;
       if (std::erase(transport_.under_way_, this) > 0 && Hosted::current() == nullptr) {
-        abort_job(1, "messages between ranks are destroyed on their way");
+        abort_job(1, "messages of a collective are destroyed on their way");
       }
     }
     void start(const void* send, void* receive) final {

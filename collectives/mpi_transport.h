@@ -10,10 +10,11 @@
 // (reduce to one rank, then broadcast) sends nearly twice what is needed. `MpiEnvironment` asks for
 // the one that scatters the reduction, which is as fast as the blocking call.
 //
-// Over a prepared communicator that spans nodes, started operations go on beside what the rank
+// Over a prepared communicator that spans nodes, started all-reduces go on beside what the rank
 // computes (mpi_reductions.h), through a duplicate of it that nothing else uses: so they and the
 // blocking ones need not begin in one order. Over any other they make progress inside MPI calls
-// only: between ranks of a node there is no waiting to hide, but work.
+// only: between ranks of a node there is no waiting to hide, but work. Started all-gathers go on in
+// `advance`, between nodes; within one they are done at once.
 #pragma once
 
 #include <cstdint>

@@ -222,7 +222,9 @@ class StagedTransport final : public Transport {
  protected:
   [[nodiscard]] Compiled make(const Communicator& communicator, const Collective& collective,
                               Use use) override {
-    Compiled inner = inner_->compile(communicator, collective, use);
+    // MPI takes a device's addresses in blocking operations alone, and in messages.
+    const bool gathers = std::holds_alternative<AllGather>(collective);
+    Compiled inner = inner_->compile(communicator, collective, gathers ? Use::at_once : use);
     if (is_in_place(collective) && communicator.size() == 1) return inner;
     const auto* const reduction = std::get_if<AllReduce>(&collective);
     if (use == Use::started && reduction != nullptr) {

@@ -320,6 +320,7 @@ LoweredStep book_step(StepContext& step) {
       continue;
     }
     step.phase = "forward";
+    values.begin_pass();
     for (std::size_t o = 0; o < step.plan.operations.size(); ++o) {
       if (runs[o] && !early[o] && step.stage_of_operation[o] == stage) {
         book_forward({step, values, sums}, step.plan.operations[o], remains[o]);
@@ -361,9 +362,9 @@ std::vector<StepContext::GatherOrder> order_of_gathers(LoweringRequest request,
   const auto planned = plan_collectives(collectives.mesh(), collectives.rank());
   StepContext step(request, builder, *planned);
   step.notes_gathers = true;
-  step.gathers.resize(step.micro_batches.size());
+  step.gather_order.resize(step.micro_batches.size());
   (void)book_step(step);
-  return std::move(step.gathers);
+  return std::move(step.gather_order);
 }
 
 }  // namespace
@@ -373,7 +374,7 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   if (request.mode == Mode::train) check_stages(*request.plan);
   StepContext step(request, builder, collectives);
   if (request.mode != Mode::predict && step.gathers_variables()) {
-    step.gathers = order_of_gathers(request, collectives);
+    step.gather_order = order_of_gathers(request, collectives);
   }
   return book_step(step);
 }

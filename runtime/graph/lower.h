@@ -8,7 +8,7 @@
 // one reduction of all sums (losses, metrics, penalties). Between operations stand the
 // redistributions that the plan implies, each made once for all uses that want the same. Variables
 // that are gathered for use are gathered again for backward, so that no rank holds more of them
-// than a layer needs.
+// than a layer and the next one need.
 //
 // The same walk, with `plan_collectives` and a builder without a device, is what `meshwork plan`
 // shows.

@@ -1,6 +1,8 @@
 #include "runtime/graph/operation_windows.h"
 
 #include <algorithm>
+#include <set>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,15 +37,20 @@ Windows windows_of(const Operation& operation, const Rule& rule, const Split& sp
 
 double exchange_seconds(const Windows& windows, const MeshShape& mesh, const CostModel& costs,
                         bool back) {
-  std::vector<std::int64_t> first, middle, last;
-  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
-    first.push_back(0);
-    middle.push_back(mesh.size(axis) / 2);
-    last.push_back(mesh.size(axis) - 1);
+  // The first, the middle and the last rank along each axis over which something is sent.
+  std::vector<std::int64_t> ranks{0};
+  for (const Axis axis : exchange_axes(windows, mesh)) {
+    std::vector<std::int64_t> all;
+    const std::set<std::int64_t> places{0, mesh.size(axis) / 2, mesh.size(axis) - 1};
+    for (const std::int64_t rank : ranks) {
+      for (const std::int64_t place : places)
+        all.push_back(mesh.neighbour(rank, std::span(&axis, 1), place));
+    }
+    ranks = std::move(all);
   }
   double most = 0;
-  for (const std::vector<std::int64_t>& coordinates : {first, middle, last}) {
-    const WindowTraffic traffic = window_traffic(windows, mesh, mesh.rank_at(coordinates));
+  for (const std::int64_t rank : ranks) {
+    const WindowTraffic traffic = window_traffic(windows, mesh, rank);
     const std::int64_t messages = back ? traffic.messages_received : traffic.messages_sent;
     const std::int64_t elements = back ? traffic.elements_received : traffic.elements_sent;
     most =

@@ -18,8 +18,8 @@ namespace meshwork {
 
 /// Predicted seconds of the exchange that brings the boxes of float32 values or, with `back`, of
 /// its reverse, which sends what the other receives: one latency, since all messages are under way
-/// at once, and the bytes. Counted for the rank that sends most of three: the first, the last, and the
-/// one in the middle of every axis, which has neighbours on all sides if any has.
+/// at once, and the bytes. Counted for the rank that sends most, of those that are first, last
+/// or in the middle along each axis.
 [[nodiscard]] double exchange_seconds(const Windows& windows, const MeshShape& mesh,
                                       const CostModel& costs, bool back);
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "runtime/config/text_table.h"
@@ -116,25 +117,37 @@ Booked book_without_recomputing(LoweringRequest request, std::int64_t rank) {
   return book(request, rank);
 }
 
-// Those of the plan, by the ranks' index over `placing`, and what recomputing adds.
-std::vector<StepSeconds> seconds_of(const Plan& plan, LoweringRequest request,
-                                    const ParameterFormOptions& options) {
+double communication_seconds(const Booked& booked, const Plan& plan) {
+  double seconds = 0;
+  for (const CollectiveRecord& record : booked.collectives) {
+    seconds += message_seconds(static_cast<double>(record.bytes_sent),
+                               plan.mesh.size_over(record.axes), plan.costs);
+  }
+  return seconds;
+}
+
+// Those of the plan, by the ranks' index over `placing`, and what recomputing adds on the first or the
+// last rank of each.
+std::vector<StepSeconds> seconds_with_recomputing(const Plan& plan, LoweringRequest request,
+                                                  const ParameterFormOptions& options) {
   std::vector<StepSeconds> all = plan.seconds;
-  if (request.walk.recompute.empty()) return all;
   const auto micro_batches = static_cast<double>(std::ssize(request.micro_batches()));
   for (std::size_t part = 0; part < all.size(); ++part) {
-    const std::int64_t rank = plan.mesh.neighbour(0, plan.placing, static_cast<std::int64_t>(part));
-    const ParameterForm form = parameter_form(plan, rank, options);
-    request.form = &form;
-    const Booked with = book(request, rank);
-    const double again = with.flops - book_without_recomputing(request, rank).flops;
-    all[part].arithmetic += again / plan.costs.flops_per_second / micro_batches;
-    for (const CollectiveRecord& record : with.collectives) {
-      if (record.purpose.phase != "recompute") continue;
-      all[part].communication += message_seconds(static_cast<double>(record.bytes_sent),
-                                                 plan.mesh.size_over(record.axes), plan.costs) /
-                                 micro_batches;
+    double arithmetic = 0, communication = 0;
+    std::set<std::int64_t> ranks;
+    for (const std::int64_t from : {std::int64_t{0}, plan.mesh.rank_count() - 1}) {
+      ranks.insert(plan.mesh.neighbour(from, plan.placing, static_cast<std::int64_t>(part)));
     }
+    for (const std::int64_t rank : ranks) {
+      const ParameterForm form = parameter_form(plan, rank, options);
+      request.form = &form;
+      const Booked with = book(request, rank), without = book_without_recomputing(request, rank);
+      arithmetic = std::max(arithmetic, (with.flops - without.flops) / plan.costs.flops_per_second);
+      communication = std::max(
+          communication, communication_seconds(with, plan) - communication_seconds(without, plan));
+    }
+    all[part].arithmetic += arithmetic / micro_batches;
+    all[part].communication += communication / micro_batches;
   }
   return all;
 }
@@ -238,7 +251,8 @@ std::string readable_bytes(std::int64_t bytes) {
 
 PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int64_t rank,
                        const UpdateRule& update, const std::map<TensorId, ElementType>& fed,
-                       Precision precision, const DeviceTraits& device, const StepWalk& walk) {
+                       Precision precision, const DeviceTraits& device, const StepWalk& walk,
+                       bool compares) {
   ParameterFormOptions options;
   options.narrow_copies = precision == Precision::bfloat16 && device.reads_narrow_operands;
   const ParameterForm form = parameter_form(plan, rank, options);
@@ -272,8 +286,9 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.collectives = std::move(step.collectives);
   // The plan is for the rows that are worked on at once.
   report.micro_batches = std::ssize(request.micro_batches());
+  const bool recomputes = compares && mode == Mode::train && !walk.recompute.empty();
   const std::vector<StepSeconds> all_seconds =
-      mode == Mode::train ? seconds_of(plan, request, options) : plan.seconds;
+      recomputes ? seconds_with_recomputing(plan, request, options) : plan.seconds;
   report.seconds = longest(all_seconds, report.micro_batches);
   report.seconds.communication *= static_cast<double>(report.micro_batches);
   report.seconds.communication += std::exchange(report.seconds.reduction, 0);
@@ -304,7 +319,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.arena_bytes = step.arena.bytes;
   report.arena_bytes_if_unshared = step.arena.bytes_if_unshared;
   report.flops = step.flops;
-  if (mode == Mode::train && !walk.recompute.empty()) {
+  if (recomputes) {
     const Booked without = book_without_recomputing(request, rank);
     report.without_recomputing = {.flops = without.flops, .arena_bytes = without.arena.bytes};
   }

@@ -92,12 +92,14 @@ struct PlanReport {
 };
 
 /// The report for rank `rank` of the plan's mesh and batches of `rows`, on a device of these
-/// traits.
+/// traits. A step that recomputes is compared with one that does not, which lowers both on ranks of
+/// each part of the model, unless `compares` is false.
 [[nodiscard]] PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows,
                                      std::int64_t rank, const UpdateRule& update,
                                      const std::map<TensorId, ElementType>& fed,
                                      Precision precision = Precision::float32,
-                                     const DeviceTraits& device = {}, const StepWalk& walk = {});
+                                     const DeviceTraits& device = {}, const StepWalk& walk = {},
+                                     bool compares = true);
 
 /// Tables for a terminal of `width` columns; 0: as wide as they are.
 [[nodiscard]] std::string to_text(const PlanReport& report, std::size_t width = 0);

@@ -101,8 +101,8 @@ double largest_share(const Operation& operation, std::span<const Shape> inputs, 
                      const std::map<char, std::int64_t>& lengths, const MeshShape& mesh) {
   double share = 1;
   for (const auto& [letter, axes] : split) {
-    share *=
-        operation.largest_share(letter, std::min(lengths.at(letter), mesh.size_over(axes)), inputs);
+    const std::int64_t parts = std::min(lengths.at(letter), mesh.size_over(axes));
+    share *= operation.largest_share(letter, std::max<std::int64_t>(parts, 1), inputs);
   }
   return share;
 }

@@ -258,7 +258,8 @@ void Blueprint::draw_within(std::int64_t limit, const std::optional<LossData>& d
 
 PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::int64_t rows,
                       std::int64_t rank, const std::optional<CompileOptions>& compiled,
-                      Precision precision, const DeviceTraits& device, const StepWalk& walk) {
+                      Precision precision, const DeviceTraits& device, const StepWalk& walk,
+                      bool compares) {
   const Graph& graph = *plan.graph;
   std::map<TensorId, ElementType> fed;
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -278,7 +279,7 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
   }
   PlanReport report =
       report_plan(plan, mode, rows, rank, compiled ? compiled->update_rule() : UpdateRule{}, fed,
-                  precision, device, walk);
+                  precision, device, walk, compares);
   if (!device.computes_in_host_memory) {
     for (const ReportedTensor& tensor : report.fed) {
       report.ahead_bytes += FeedRing::bytes_ahead(tensor.bytes);
@@ -301,7 +302,7 @@ void draw_within(const ByteCount& memory, Blueprint& blueprint, const Source& so
     }
     for (const std::int64_t rank : asked) {
       most = std::max(most, report_run(plan, source, Mode::train, rows, rank, blueprint.compiled,
-                                       blueprint.options.precision, device, walk)
+                                       blueprint.options.precision, device, walk, false)
                                 .peak_bytes());
     }
     return most;

@@ -114,7 +114,7 @@ struct Blueprint {
                                     std::int64_t rows, std::int64_t rank,
                                     const std::optional<CompileOptions>& compiled,
                                     Precision precision, const DeviceTraits& device,
-                                    const StepWalk& walk = {});
+                                    const StepWalk& walk = {}, bool compares = true);
 
 /// Draws a plan with which no rank holds more than `memory` while it trains on batches of `rows` of
 /// `source`; of the first, the middle and the last rank, which have the largest blocks. Throws

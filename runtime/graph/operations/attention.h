@@ -124,7 +124,7 @@ class AttentionOperation final : public Operation {
     if (letter == 'q' && options_.causal && options_.window == 0) return equal * (2 - equal);
     if (letter != 'f') return equal;
     const auto key = static_cast<double>(inputs[1][3]), value = static_cast<double>(inputs[2][3]);
-    return (key + equal * value) / (key + value);
+    return key + value == 0 ? equal : (key + equal * value) / (key + value);
   }
 
   void forward(Lowering& lowering) const override {

@@ -176,12 +176,13 @@ bool StepContext::gathers_variables() const {
   });
 }
 
-std::function<Operand()> StepContext::start_gather(TensorId id, const Layout& to) {
+std::function<Operand()> StepContext::start_gather(const Gather& gather) {
+  const auto& [id, to, when] = gather;
   const std::vector<RedistributionStep> steps =
       plan_redistribution(plan.tensors[id].layout.at(), to.at(), shapes[id], plan.mesh);
   std::function<Operand()> end =
       start_all_gather(builder, collectives, steps.front(), shapes[id], graph.tensors[id].type,
-                       value_of(variable_of(id)), joined_in(id, to), {phase, name_of(id)});
+                       value_of(variable_of(id)), joined_in(id, to), {when, name_of(id)});
   begun();
   return [this, end = std::move(end)] {
     const Operand gathered = end();

@@ -32,15 +32,17 @@ class StepContext {
   MeshCollectives& collectives;
   std::string phase = "forward";  // under which collectives are recorded
 
-  // The trained variables that a pass over a micro-batch gathers, in order: forward, then backward.
+  // The trained variables that a pass over a micro-batch gathers, in order. Forward and backward of a
+  // stage are a pass each.
   struct Gather {
     TensorId variable;
     Layout layout;
+    std::string phase;
     bool operator==(const Gather&) const = default;
   };
   using GatherOrder = std::vector<std::vector<Gather>>;  // by pass
-  std::vector<GatherOrder> gathers;  // by micro-batch; none: nothing is gathered ahead
-  bool notes_gathers = false;        // they are not known yet
+  std::vector<GatherOrder> gather_order;  // by micro-batch; none: nothing is gathered ahead
+  bool notes_gathers = false;             // they are not known yet
 
   // What is booked: a micro-batch, the numbers of its rows in the batch, and the shapes of all
   // tensors, global, with so many rows.
@@ -111,11 +113,10 @@ class StepContext {
                std::optional<Operand> destination, const std::string& what,
                bool source_is_free = false);
 
-  /// Starts to gather trained variable `id`, if that is one all-gather from where it is stored. What it
-  /// gives books the rest.
-  [[nodiscard]] std::function<Operand()> start_gather(TensorId id, const Layout& to);
-  /// Whether it is; and whether any operation takes one so.
+  /// Whether tensor `id` is a trained variable that one all-gather brings to `to`.
   [[nodiscard]] bool is_gather(TensorId id, const Layout& to) const;
+  /// Starts one. What it gives books the rest.
+  [[nodiscard]] std::function<Operand()> start_gather(const Gather& gather);
   [[nodiscard]] bool gathers_variables() const;
 
   /// Books this rank's part of a crossing of tensor `id`, whose block here is of `count` elements at

@@ -108,7 +108,7 @@ Operand StepValues::in(TensorId id, const Layout& wanted) {
   }
   const auto& [settled, source] = known.front();
   const Operand moved =
-      !step_.gathers.empty() && step_.is_gather(id, layout)
+      !step_.gather_order.empty() && step_.is_gather(id, layout)
           ? gather(id, layout)
           : step_.move(id, source, settled, layout, step_.joined_in(id, layout), step_.name_of(id));
   known.emplace_back(layout, moved);
@@ -116,23 +116,27 @@ Operand StepValues::in(TensorId id, const Layout& wanted) {
 }
 
 Operand StepValues::gather(TensorId id, const Layout& layout) {
-  StepContext::GatherOrder& passes = step_.gathers[micro_batch_];
+  const StepContext::Gather wanted{id, layout, step_.phase};
+  StepContext::GatherOrder& passes = step_.gather_order[micro_batch_];
   if (step_.notes_gathers) {
     passes.resize(std::max(passes.size(), pass_ + 1));
-    passes[pass_].push_back({id, layout});
-    return step_.start_gather(id, layout)();
+    passes[pass_].push_back(wanted);
+    return step_.start_gather(wanted)();
   }
-  const std::vector<StepContext::Gather>& order = passes.at(pass_);
-  if (order.at(gathered_) != StepContext::Gather{id, layout}) {
-    internal_error(step_.name_of(id) + " is gathered before another variable");
+  if (pass_ >= passes.size() || gathered_ >= passes[pass_].size() ||
+      passes[pass_][gathered_] != wanted) {
+    internal_error(step_.name_of(id) + " is gathered out of turn");
   }
-  const Operand gathered = ahead_ ? ahead_() : step_.start_gather(id, layout)();
+  const Operand gathered = ahead_ ? ahead_() : step_.start_gather(wanted)();
   ahead_ = nullptr;
-  if (++gathered_ < order.size()) {
-    const auto& [next, next_layout] = order[gathered_];
-    ahead_ = step_.start_gather(next, next_layout);
-  }
+  if (++gathered_ < passes[pass_].size()) ahead_ = step_.start_gather(passes[pass_][gathered_]);
   return gathered;
+}
+
+void StepValues::begin_pass() {
+  if (ahead_) internal_error("a variable is gathered that nobody reads");
+  ++pass_;
+  gathered_ = 0;
 }
 
 Operand StepValues::in_boxes(TensorId id, const Layout& layout, const Windows& windows) {
@@ -239,8 +243,7 @@ void StepValues::forget(const PlannedOperation& operation) {
 }
 
 void StepValues::forget_gathered_variables() {
-  ++pass_;
-  gathered_ = 0;
+  begin_pass();
   for (const Variable& variable : step_.graph.variables) {
     available_[variable.tensor].resize(1);
     boxes_[variable.tensor].clear();

@@ -69,6 +69,9 @@ class StepValues {
   void add_mask(TensorId id, Operand mask) { masks_.emplace(id, mask); }
   [[nodiscard]] std::optional<Operand> mask_of(TensorId id) const;
 
+  /// What is gathered from here on is of another pass: of another stage, or of backward.
+  void begin_pass();
+  /// The same; what was gathered before is gathered again.
   void forget_gathered_variables();
   /// What `operation` gave, and what its inputs that are no variables were brought to, to be made
   /// again.
