@@ -662,6 +662,29 @@ TEST_CASE("an operation that gives no output or no gradient, or throws, is named
                     Catch::Contains("d1/odd: backward gave no gradient of input 0"));
 }
 
+namespace {
+
+/// The labels of what a step runs, of 10 rows over all ranks of `mesh`.
+std::vector<std::string> labels_of(const Trained& training, DeviceMesh& mesh,
+                                   const LayoutEntries& layouts, const std::string& batch_axis,
+                                   Mode mode = Mode::train,
+                                   const std::map<TensorId, ElementType>& fed = {}) {
+  const std::unique_ptr<Device> device = make_device({});
+  const std::unique_ptr<Transport> transport =
+      make_transport("auto", mesh.all(), &device->queues());
+  Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), layouts, batch_axis, 10),
+                1, training.optimizer.update_rule());
+  return engine.step({mode, 10, fed}).program().labels();
+}
+/// The same on one rank.
+std::vector<std::string> labels_of(const Trained& training, Mode mode,
+                                   const std::map<TensorId, ElementType>& fed = {}) {
+  DeviceMesh mesh = alone();
+  return labels_of(training, mesh, {}, "", mode, fed);
+}
+
+}  // namespace
+
 TEST_CASE("a value's gradient is reduced beside the gradients of weights, which come behind it") {
   const Communicator world = Communicator::world();
   if (world.size() == 1) return;
@@ -673,12 +696,8 @@ TEST_CASE("a value's gradient is reduced beside the gradients of weights, which 
   const LayoutEntries layouts{{"d2/kernel", {unsharded, "model"}},
                               {"d2/bias", {"model"}},
                               {"d3/kernel", {"model", unsharded}}};
-  const std::unique_ptr<Device> device = make_device({});
-  const std::unique_ptr<Transport> transport = make_transport("auto", world, &device->queues());
   DeviceMesh mesh({{"model", world.size()}});
-  Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), layouts, "", 10), 1,
-                training.optimizer.update_rule());
-  const std::vector<std::string>& labels = engine.step({Mode::train, 10, {}}).program().labels();
+  const std::vector<std::string> labels = labels_of(training, mesh, layouts, "");
   const auto index_of = [&](const std::string& begin, const std::string& contained) {
     const auto found = std::find_if(labels.begin(), labels.end(), [&](const std::string& label) {
       return label.starts_with(begin) && label.find(contained) != std::string::npos;
@@ -704,13 +723,9 @@ TEST_CASE("a variable is gathered while the operation before computes") {
     y = Dense({.name = "d2", .units = 8, .use_bias = false})(y);
     return Dense({.name = "d3", .units = 4, .use_bias = false})(y);
   }};
-  const LayoutEntries layouts{{".*/kernel", {"data", unsharded}}};
-  const std::unique_ptr<Device> device = make_device({});
-  const std::unique_ptr<Transport> transport = make_transport("auto", world, &device->queues());
   DeviceMesh mesh({{"data", world.size()}});
-  Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), layouts, "data", 10), 1,
-                training.optimizer.update_rule());
-  const std::vector<std::string>& labels = engine.step({Mode::train, 10, {}}).program().labels();
+  const std::vector<std::string> labels =
+      labels_of(training, mesh, {{".*/kernel", {"data", unsharded}}}, "data");
   INFO(Catch::StringMaker<std::vector<std::string>>::convert(labels));
   // Those of what gathers, and the beginnings of those of what multiplies.
   std::vector<std::string> found;
@@ -731,18 +746,6 @@ TEST_CASE("a variable is gathered while the operation before computes") {
 }
 
 namespace {
-
-/// The labels of the kernels in a step on one rank.
-std::vector<std::string> labels_of(const Trained& training, Mode mode,
-                                   const std::map<TensorId, ElementType>& fed = {}) {
-  const std::unique_ptr<Device> device = make_device({});
-  DeviceMesh mesh = alone();
-  const std::unique_ptr<Transport> transport =
-      make_transport("auto", mesh.all(), &device->queues());
-  Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), {}, "", 10), 1,
-                training.optimizer.update_rule());
-  return engine.step({mode, 10, fed}).program().labels();
-}
 
 std::int64_t count_of(const std::vector<std::string>& labels, const std::string& contained) {
   return std::count_if(labels.begin(), labels.end(), [&](const std::string& label) {
