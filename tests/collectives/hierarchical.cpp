@@ -84,6 +84,33 @@ TEST_CASE("who waits for a whole reduction does not wait for one in parts before
   CHECK(parts[static_cast<std::size_t>(part_begin(5003, part, of, ElementType::float32))] == 8.0f);
 }
 
+TEST_CASE("an all-gather between nodes that was started goes on beside a reduction on the node") {
+  const Communicator world = Communicator::world();
+  if (world.size() % 4 != 0) return;
+  const Progress progress = GENERATE(Progress::none, Progress::polls);
+  const auto transport = make_hierarchical_transport(world, {.ranks_a_node = 2}, progress);
+  const Communicator node = world.split(world.rank() / 2, world.rank());
+  const Communicator peers = world.split(world.rank() % 2, world.rank());
+  for (const Communicator* const ranks : {&world, &node, &peers}) transport->prepare(*ranks);
+  const auto nodes = static_cast<std::size_t>(peers.size());
+  constexpr std::int64_t count = 3000;
+  AllGather gather{ElementType::float32, std::vector<std::int64_t>(nodes, count), {}};
+  std::vector<float> sum(count, 1.0f), own(count, static_cast<float>(world.rank()));
+  std::vector<float> all(nodes * count), expected;
+  for (std::size_t peer = 0; peer < nodes; ++peer) {
+    gather.offsets.push_back(static_cast<std::int64_t>(peer) * count);
+    const auto rank = static_cast<float>(2 * peer) + static_cast<float>(world.rank() % 2);
+    expected.insert(expected.end(), count, rank);
+  }
+  Pending summed =
+      transport->start(node, AllReduce{ElementType::float32, Reduction::sum, count}, sum.data());
+  Pending gathered(transport->compile(peers, gather, Use::started), own.data(), all.data());
+  gathered.wait();
+  CHECK(all == expected);
+  summed.wait();
+  CHECK(sum == std::vector<float>(count, 2.0f));
+}
+
 TEST_CASE("ranks that are more than the cores that they may run on are crowded") {
   const Communicator world = Communicator::world();
   cpu_set_t usual, one;
