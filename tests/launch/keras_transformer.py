@@ -8,15 +8,18 @@ its outputs in the program, which trains on from there. Exit status 77: there is
 """
 import os
 import shutil
-import subprocess
 import sys
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+sys.dont_write_bytecode = True  # the folder of the sources stays as it is
 try:
-    import h5py
     import keras
     import numpy
+
+    from transformer_run import (BATCH, BLOCKS, BYTES, DATA_SETTINGS, HEADS, HIDDEN, LENGTH,
+                                 STEPS, WIDTH, check, checkpoint, configuration, finish,
+                                 predictions, run, write_text)
 except ImportError as problem:
     print(problem)
     sys.exit(77)
@@ -24,40 +27,11 @@ if not hasattr(keras.layers, "ReversibleEmbedding"):
     print(f"Keras {keras.__version__} has no ReversibleEmbedding")
     sys.exit(77)
 
-meshwork, launcher = sys.argv[1], sys.argv[2:]
-configuration = os.path.join(os.environ["MESHWORK_SOURCE_DIR"], "configs", "gpt_mini.yaml")
-LENGTH, WIDTH, HEADS, HIDDEN, BLOCKS, BYTES, BATCH = 64, 128, 4, 512, 4, 256, 12
-STEPS = 3
+# A rate that stays.
+SETTINGS = DATA_SETTINGS + ["--set", "optimizer.AdamW.learning_rate=0.001"]
 # Of logits around 1 behind four blocks of products of up to 512 terms.
 TOLERANCE = 1e-5
-failures = 0
 differences = []
-
-
-def check(condition, what):
-    global failures
-    if not condition:
-        print("WRONG:", what)
-        failures += 1
-
-
-def run(*arguments, ranks=True):
-    """Runs the program and gives what it says."""
-    command = (launcher if ranks else []) + [meshwork, *arguments]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = ended.stdout + ended.stderr
-    if ended.returncode != 0:
-        print(f"{' '.join(arguments)}: status {ended.returncode}\n{said}")
-        sys.exit(1)
-    return said
-
-
-# The batches in order, the whole text for validation too, and a rate that stays.
-SETTINGS = [part for setting in
-            ("data.train.file=text", "data.validation.file=text", "data.train.to=1",
-             "data.validation.from=0", "data.shuffle=false", f"fit.steps_per_epoch={STEPS}",
-             "optimizer.AdamW.learning_rate=0.001")
-            for part in ("--set", setting)]
 
 
 class PositionEmbedding(keras.layers.Layer):
@@ -115,13 +89,6 @@ def keras_model():
     return model
 
 
-def predictions(weights):
-    run("predict", configuration, *SETTINGS, "--checkpoint", weights, "--data", "validation",
-        "--output", "outputs.h5", "--overwrite")
-    with h5py.File("outputs.h5") as file:
-        return file["predictions"][()]
-
-
 def compare(model, weights, what):
     difference = numpy.abs(model.predict(x, verbose=0) - predictions(weights)).max()
     differences.append(float(difference))
@@ -133,21 +100,9 @@ def steps_of(model):
         model.train_on_batch(x[at:at + BATCH], y[at:at + BATCH])
 
 
-def checkpoint(directory, step):
-    return f"{directory}/step-{step:09}.h5"
-
-
-random = numpy.random.default_rng(3)
-words = [bytes(random.integers(97, 123, random.integers(2, 9)).tolist()) for _ in range(40)]
-text = b" ".join(words[i] for i in random.integers(0, 40, 900))[:LENGTH * BATCH * STEPS + 1]
-with open("text", "wb") as file:
-    file.write(text)
+x, y = write_text()
 for folder in ("ours", "longer", "back"):
     shutil.rmtree(folder, ignore_errors=True)
-samples = numpy.frombuffer(text, "u1").astype("i4")
-x = samples[:-1].reshape(-1, LENGTH)
-y = samples[1:].reshape(-1, LENGTH)
-check(len(x) == BATCH * STEPS, f"{len(x)} samples")
 
 # ---- Keras goes on from what the program exports -------------------------------------------------
 
@@ -179,5 +134,4 @@ steps_of(model)
 compare(model, "back", "three steps after the import")
 
 print(f"differences: {differences}")
-print("ok" if failures == 0 else f"{failures} failures")
-sys.exit(failures != 0)
+finish()
