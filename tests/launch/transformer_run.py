@@ -12,7 +12,7 @@ import numpy
 meshwork, launcher = sys.argv[1], sys.argv[2:]
 configuration = os.path.join(os.environ["MESHWORK_SOURCE_DIR"], "configs", "gpt_mini.yaml")
 LENGTH, WIDTH, HEADS, HIDDEN, BLOCKS, BYTES, BATCH = 64, 128, 4, 512, 4, 256, 12
-STEPS = 3
+STEPS = 10
 # The batches in order, and the whole text for validation too.
 DATA_SETTINGS = [part for setting in
             ("data.train.file=text", "data.validation.file=text", "data.train.to=1",
