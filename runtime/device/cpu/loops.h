@@ -12,6 +12,7 @@
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/kernels.h"
+#include "runtime/device/cpu/threads.h"
 #include "runtime/device/folds.h"
 #include "runtime/shape/partition.h"
 
@@ -35,34 +36,33 @@ template <class Body>
 }
 
 /// Calls body(begin, end) on intervals that cover [0, count), each on a thread of its own. `bytes`
-/// is what an item costs in traffic. Intervals begin at multiples of 64, lest threads share a cache
-/// line.
+/// is what an item costs in traffic. Intervals begin at multiples of `block` items.
 template <class Body>
-void for_ranges(int threads, std::int64_t count, std::int64_t bytes, const Body& body) {
+void for_blocks(int threads, std::int64_t count, std::int64_t bytes, std::int64_t block,
+                const Body& body) {
   const int team = threads_worth(threads, count, bytes);
   if (team == 1) {
     if (count > 0) run_range(body, 0, count);
     return;
   }
-  const std::int64_t blocks = (count + 63) / 64;
-#pragma omp parallel for num_threads(team) schedule(static, 1)
-  for (int part = 0; part < team; ++part) {
+  const std::int64_t blocks = (count + block - 1) / block;
+  run_team(team, [&](int part) {
     const Range range = block_range(blocks, team, part);
-    const std::int64_t begin = range.begin * 64, end = std::min(range.end * 64, count);
+    const std::int64_t begin = range.begin * block, end = std::min(range.end * block, count);
     if (begin < end) run_range(body, begin, end);
-  }
+  });
 }
-
-/// The same for rows, which may begin anywhere.
+/// The same for numbers: threads share no cache line.
+template <class Body>
+void for_ranges(int threads, std::int64_t count, std::int64_t bytes, const Body& body) {
+  for_blocks(threads, count, bytes, 64, body);
+}
+/// The same for rows, which may begin anywhere: body(row).
 template <class Body>
 void for_rows(int threads, std::int64_t rows, std::int64_t row_bytes, const Body& body) {
-  const int team = threads_worth(threads, rows, row_bytes);
-  if (team == 1) {
-    for (std::int64_t row = 0; row < rows; ++row) body(row);
-    return;
-  }
-#pragma omp parallel for num_threads(team) schedule(static)
-  for (std::int64_t row = 0; row < rows; ++row) body(row);
+  for_blocks(threads, rows, row_bytes, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) body(row);
+  });
 }
 
 /// The sum of term(i) over [begin, end) in double: element i goes to lane (i - begin) mod 16, what
@@ -138,19 +138,11 @@ template <class PartSum>
   const auto parts =
       static_cast<int>(std::clamp<std::int64_t>(count * bytes / bytes_a_part, 1, most_parts));
   std::array<double, most_parts> sums{};
-  const int team = threads_worth(threads, count, bytes);
-  if (team == 1) {
-    for (int part = 0; part < parts; ++part) {
-      const Range range = block_range(count, parts, part);
-      sums[static_cast<std::size_t>(part)] = sum(range.begin, range.end);
-    }
-  } else {
-#pragma omp parallel for num_threads(team) schedule(static)
-    for (int part = 0; part < parts; ++part) {
-      const Range range = block_range(count, parts, part);
-      sums[static_cast<std::size_t>(part)] = sum(range.begin, range.end);
-    }
-  }
+  for_rows(threads_worth(threads, count, bytes), parts, bytes_worth_a_thread,
+           [&](std::int64_t part) {
+             const Range range = block_range(count, parts, part);
+             sums[static_cast<std::size_t>(part)] = sum(range.begin, range.end);
+           });
   double total = 0;
   for (int part = 0; part < parts; ++part) total += sums[static_cast<std::size_t>(part)];
   return total;

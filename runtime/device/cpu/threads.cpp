@@ -93,4 +93,9 @@ void prepare_threads(int threads) {
   flush_denormals();
 }
 
+void run_team(int team, void (*part)(const void*, int), const void* body) {
+#pragma omp parallel for num_threads(team) schedule(static, 1)
+  for (int i = 0; i < team; ++i) part(body, i);
+}
+
 }  // namespace meshwork::cpu

@@ -12,4 +12,12 @@ namespace meshwork::cpu {
 /// dead units decay into them, and arithmetic with them is a hundred times slower.
 void prepare_threads(int threads);
 
+/// Calls part(i) for i from 0 to `team` - 1, each on a thread of the team.
+void run_team(int team, void (*part)(const void* body, int i), const void* body);
+template <class Part>
+void run_team(int team, const Part& part) {
+  run_team(
+      team, [](const void* body, int i) { (*static_cast<const Part*>(body))(i); }, &part);
+}
+
 }  // namespace meshwork::cpu
