@@ -132,13 +132,13 @@ KernelPointer empty_sum(const MatmulSpec& whole, const Context& context) {
 }
 
 /// A way to compute products.
-struct Form {
+struct MatmulForm {
   std::string name;
   std::function<KernelPointer(const MatmulSpec& spec, const Context& context)> compile;
 };
 
 /// The product alone, then bias and relu.
-Form with_separate_epilogue(const Form& form) {
+MatmulForm with_separate_epilogue(const MatmulForm& form) {
   return {form.name, [form](const MatmulSpec& spec, const Context& context) {
             MatmulSpec alone = spec;
             alone.bias = false;
@@ -149,24 +149,24 @@ Form with_separate_epilogue(const Form& form) {
 }
 
 /// The forms of a product that adds up something, the one of the rule first.
-std::vector<Form> forms_of(const MatmulSpec& spec) {
+std::vector<MatmulForm> forms_of(const MatmulSpec& spec) {
   const bool relu = spec.activation != Activation::linear;
-  Form gemm{"gemm", [](const MatmulSpec& alone, const Context&) -> KernelPointer {
-              return std::make_unique<Gemm>(alone);
-            }};
-  Form primitive{"primitive", [](const MatmulSpec& alone, const Context&) -> KernelPointer {
-                   return compile_primitive(alone);
-                 }};
+  MatmulForm gemm{"gemm", [](const MatmulSpec& alone, const Context&) -> KernelPointer {
+                    return std::make_unique<Gemm>(alone);
+                  }};
+  MatmulForm primitive{"primitive", [](const MatmulSpec& alone, const Context&) -> KernelPointer {
+                         return compile_primitive(alone);
+                       }};
   if (spec.bias || relu) gemm = with_separate_epilogue(gemm);
   if (relu) primitive = with_separate_epilogue(primitive);
   if (spec.precision == Precision::bfloat16) return {primitive};
-  std::vector<Form> forms{primitive, gemm};
+  std::vector<MatmulForm> forms{primitive, gemm};
   // What the primitive makes of strides is not known.
   if ((spec.transpose_a && (relu || !spec.bias)) || !spec.plain()) std::swap(forms[0], forms[1]);
   return forms;
 }
 
-KernelPointer compile_form(const MatmulSpec& spec, const Context& context, const Form& form) {
+KernelPointer compile_form(const MatmulSpec& spec, const Context& context, const MatmulForm& form) {
   try {
     return form.compile(spec, context);
   } catch (const dnnl::error& error) {
@@ -207,7 +207,7 @@ std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& c
   if (!has_terms(spec)) return found;
   if (!rule_rounds(spec)) {
     const MatmulSpec inner = without_gradients(spec);
-    for (const Form& form : forms_of(inner)) {
+    for (const MatmulForm& form : forms_of(inner)) {
       found.push_back({form.name, [=] {
                          return with_gradients(compile_form(inner, context, form), spec, context);
                        }});

@@ -23,7 +23,7 @@ namespace meshwork::cpu {
 namespace {
 
 /// The places of one position's window that are no padding.
-struct Places {
+struct PooledPlaces {
   WindowPlaces planes, rows, columns;
   [[nodiscard]] std::int64_t count() const {
     return planes.count() * rows.count() * columns.count();
@@ -37,7 +37,7 @@ std::int64_t number_of(const PoolingShape& at, std::int64_t q, std::int64_t r, s
 
 /// visit(offset of the place's first channel in a sample, place) in row-major order.
 template <class Visit>
-void for_places(const PoolingShape& at, const Places& places, const Visit& visit) {
+void for_places(const PoolingShape& at, const PooledPlaces& places, const Visit& visit) {
   for (std::int64_t q = places.planes.first; q < places.planes.last; ++q) {
     const std::int64_t plane = (places.planes.start + q * at.planes.dilation) * at.rows.input;
     for (std::int64_t r = places.rows.first; r < places.rows.last; ++r) {
@@ -68,7 +68,7 @@ void for_line(const PoolingShape& at, std::int64_t line, const Body& body) {
   const WindowPlaces rows(at.rows, line % at.rows.output);
   for (std::int64_t column = 0; column < at.columns.output; ++column) {
     body(sample, (line * at.columns.output + column) * at.channels,
-         Places{planes, rows, WindowPlaces(at.columns, column)});
+         PooledPlaces{planes, rows, WindowPlaces(at.columns, column)});
   }
 }
 
@@ -98,7 +98,7 @@ template <class Body>
 void for_gradients(int threads, const PoolingShape& at, float* dx, const Body& body) {
   const std::int64_t lines = line_count(at), row = at.columns.input * at.channels;
   const auto add_line = [&](std::int64_t line) {
-    for_line(at, line, [&](std::int64_t sample, std::int64_t position, const Places& places) {
+    for_line(at, line, [&](std::int64_t sample, std::int64_t position, const PooledPlaces& places) {
       body(dx + sample, position, places);
     });
   };
@@ -125,7 +125,7 @@ using Lanes [[gnu::vector_size(width * sizeof(T))]] = T;
 
 /// The maximum of `width` channels from `c` on over the places of one window, all in registers.
 template <class Winner, bool winners, int width>
-[[gnu::always_inline]] inline void maximum_of(const PoolingShape& at, const Places& places,
+[[gnu::always_inline]] inline void maximum_of(const PoolingShape& at, const PooledPlaces& places,
                                               const float* x, float* y, Winner* w) {
   Lanes<float, width> best = Lanes<float, width>{} - std::numeric_limits<float>::infinity();
   // Where all are -infinity the first place wins.
@@ -157,7 +157,7 @@ KernelPointer maximum(const PoolingShape& at, const Context& context) {
     float* y = meshwork::at(operands, 1);
     Winner* w = winners ? meshwork::at<Winner>(operands, 2) : nullptr;
     for_positions(threads, at, 4 * window_places(at),
-                  [=](std::int64_t sample, std::int64_t position, const Places& places) {
+                  [=](std::int64_t sample, std::int64_t position, const PooledPlaces& places) {
                     const float* from = x + sample;
                     float* to = y + position;
                     Winner* won = winners ? w + position : nullptr;
@@ -185,7 +185,7 @@ KernelPointer maximum_gradient(const PoolingShape& at, const Context& context) {
     const float* dy = meshwork::at(operands, 1);
     for_gradients(
         threads, at, meshwork::at(operands, 2),
-        [=](float* sample, std::int64_t position, const Places& places) {
+        [=](float* sample, std::int64_t position, const PooledPlaces& places) {
           const Winner* winner = w + position;
           const float* gradient = dy + position;
           // Small windows place by place in vectors, large ones channel by channel.
@@ -232,7 +232,7 @@ KernelPointer compile(const AveragePoolingSpec& spec, const Context& context) {
     const float* x = meshwork::at(operands, 0);
     float* y = meshwork::at(operands, 1);
     for_positions(threads, at, 4 * window_places(at),
-                  [=](std::int64_t sample, std::int64_t position, const Places& places) {
+                  [=](std::int64_t sample, std::int64_t position, const PooledPlaces& places) {
                     const std::int64_t count = places.count();
                     const float share = count > 0 ? 1.0f / static_cast<float>(count) : 0.0f;
                     constexpr std::int64_t tile = 64;
@@ -256,7 +256,7 @@ KernelPointer compile(const AveragePoolingGradientSpec& spec, const Context& con
   return make_kernel([=, threads = context.threads](void* const* operands) {
     const float* dy = meshwork::at(operands, 0);
     for_gradients(threads, at, meshwork::at(operands, 1),
-                  [=](float* sample, std::int64_t position, const Places& places) {
+                  [=](float* sample, std::int64_t position, const PooledPlaces& places) {
                     const float* gradient = dy + position;
                     const float share = 1.0f / static_cast<float>(places.count());
                     for_places(at, places, [&](std::int64_t offset, std::int64_t) {
