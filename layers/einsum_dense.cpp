@@ -18,9 +18,9 @@ void describe(EinsumDenseOptions& options, Visitor& option) {
   describe_name(options, option);
   option.required("equation", options.equation,
                   "letters of input, kernel and output: \"abc,cd->abd\", \"...x,xy->...y\"");
-  option.required("output_shape", options.output_shape,
-                  "shape of the output's sample; a length may be -1: the input's");
-  option("bias_axes", options.bias_axes, "last letters of the output, which get a bias");
+  option.required("output_shape", options.output_shape, positive,
+                  "shape of the output's sample; ~: the input's length");
+  option("bias_axes", options.bias_axes, "last letters of the output, which get a bias; ~: none");
   option("activation", options.activation, "function of each output; ~: none");
   describe_variable(option, "kernel", "the kernel", options.kernel_initializer,
                     options.kernel_regularizer, options.kernel_constraint);
@@ -93,32 +93,33 @@ TensorId einsum(const EinsumDenseOptions& of, LayerBuilder& builder, TensorId x)
     if (at == std::string::npos || at + given < equation.output.size()) {
       fail("\"{}\": the kernel's '{}' is in neither input nor output", of.equation, letter);
     }
-    return of.output_shape[at + given - equation.output.size()];
+    return of.output_shape[at + given - equation.output.size()].value_or(0);
   };
   Shape kernel;
   Fans fans{1, 1};
   for (const char letter : equation.kernel) {
     kernel.push_back(length_of(letter));
     if (kernel.back() < 1) {
-      fail("\"{}\": the kernel needs a length for '{}', found {}", of.equation, letter,
-           kernel.back());
+      fail("\"{}\": the kernel needs a length for '{}', which `output_shape` does not give",
+           of.equation, letter);
     }
     const bool comes_out = equation.output.find(letter) != std::string::npos;
     (comes_out ? fans.out : fans.in) *= static_cast<double>(kernel.back());
   }
-  const std::size_t biases = of.bias_axes.size();
-  if (biases > 0 &&
-      (biases >= equation.output.size() || !equation.output.ends_with(of.bias_axes))) {
+  const std::string bias_axes = of.bias_axes.value_or("");
+  const std::size_t biases = bias_axes.size();
+  if (biases > 0 && (biases >= equation.output.size() || !equation.output.ends_with(bias_axes))) {
     fail(
         "bias_axes: expected the last letters of the output \"{}\", found \"{}\"; Permute moves "
         "dimensions",
-        equation.output, of.bias_axes);
+        equation.output, bias_axes);
   }
   TensorId y = project(of, builder, "", equation.text(), x, kernel, fans, biases);
   const Shape& made = builder.shape(y);
   for (std::size_t i = 0; i < given; ++i) {
-    const std::int64_t length = of.output_shape[i], found = made[made.size() - given + i];
-    if (length != -1 && length != found) {
+    const std::int64_t found = made[made.size() - given + i],
+                       length = of.output_shape[i].value_or(found);
+    if (length != found) {
       fail("output_shape: dimension {} is {} by the equation \"{}\", found {}", i, found,
            of.equation, length);
     }

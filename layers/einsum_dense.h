@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "layers/initializers/glorot.h"
 #include "layers/initializers/zeros.h"
@@ -13,9 +15,9 @@ namespace meshwork {
 
 struct EinsumDenseOptions {
   std::string name;
-  std::string equation;   // "abc,cd->abd", of the input and the kernel; has to be given
-  Shape output_shape;     // without the batch; -1: as long as the input's; has to be given
-  std::string bias_axes;  // letters of the output that have a bias, which are its last; "": none
+  std::string equation;  // "abc,cd->abd", of the input and the kernel; has to be given
+  std::vector<std::optional<std::int64_t>> output_shape;  // without the batch; none: the input's
+  std::optional<std::string> bias_axes;  // letters of the output that have a bias: its last
   Activation activation = Activation::linear;
   Initializer kernel_initializer = GlorotUniform();
   Initializer bias_initializer = Zeros();

@@ -45,7 +45,7 @@ void describe(MultiHeadAttentionOptions& options, Visitor& option) {
   describe_name(options, option);
   option.required("num_heads", options.num_heads, length, "number of heads");
   option.required("key_dim", options.key_dim, length, "length of a head's queries and keys");
-  option("value_dim", options.value_dim, at_least(0), "length of a head's values; 0: key_dim");
+  option("value_dim", options.value_dim, positive, "length of a head's values; ~: key_dim");
   describe_attention(options, option);
 }
 template <class Visitor>
@@ -150,7 +150,7 @@ SharedLayer MultiHeadAttention(MultiHeadAttentionOptions options) {
       "MultiHeadAttention", std::move(options),
       [](const MultiHeadAttentionOptions& of, LayerBuilder& builder,
          std::span<const TensorId> inputs) {
-        const std::int64_t value_dim = of.value_dim > 0 ? of.value_dim : of.key_dim;
+        const std::int64_t value_dim = of.value_dim.value_or(of.key_dim);
         return attend(of, {of.num_heads, of.num_heads, of.key_dim, value_dim}, builder, inputs);
       });
 }

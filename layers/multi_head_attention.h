@@ -12,12 +12,12 @@ namespace meshwork {
 
 struct MultiHeadAttentionOptions {
   std::string name;
-  std::int64_t num_heads = 0;       // has to be given
-  std::int64_t key_dim = 0;         // length of a head's queries and keys; has to be given
-  std::int64_t value_dim = 0;       // length of a head's values; 0: key_dim
-  float dropout = 0;                // share of the probabilities set to 0 in training
-  bool use_bias = true;             // add biases to queries, keys, values and output
-  bool use_causal_mask = false;     // a place looks at itself and those before it alone
+  std::int64_t num_heads = 0;             // has to be given
+  std::int64_t key_dim = 0;               // length of a head's queries and keys; has to be given
+  std::optional<std::int64_t> value_dim;  // length of a head's values; none: key_dim
+  float dropout = 0;                      // share of the probabilities set to 0 in training
+  bool use_bias = true;                   // add biases to queries, keys, values and output
+  bool use_causal_mask = false;           // a place looks at itself and those before it alone
   std::int64_t sliding_window = 0;  // a place looks at those fewer than so many away; 0: at all
   double rope_max_wavelength = 0;   // turn queries and keys as RotaryEmbedding does; 0: do not
   Initializer kernel_initializer = GlorotUniform();

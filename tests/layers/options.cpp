@@ -75,6 +75,17 @@ TEST_CASE("an embedding reads its options, and takes numbers alone") {
              Catch::Contains("expected an equation of input and kernel"));
   CHECK_THAT(error_of("EinsumDense: {equation: \",ab->b\", output_shape: [3]}"),
              Catch::Contains("expected an equation of input and kernel"));
+  CHECK(made("EinsumDense: {equation: \"abc,cd->abd\", output_shape: [~, 3], bias_axes: ~}")(
+            Input({6, 4}))
+            .shape() == Shape{-1, 6, 3});
+  CHECK(made("EinsumDense: {equation: \"abc,cd->adb\", output_shape: [3, ~]}")(Input({6, 4}))
+            .shape() == Shape{-1, 3, 6});
+  CHECK_THROWS_WITH(
+      made("EinsumDense: {equation: \"abc,cd->abd\", output_shape: [6, ~]}")(Input({6, 4})),
+      Catch::Contains("needs a length for 'd'"));
+  CHECK_THROWS_WITH(
+      made("EinsumDense: {equation: \"abc,cd->abd\", output_shape: [5, 3]}")(Input({6, 4})),
+      Catch::Contains("dimension 0 is 6"));
   CHECK_THAT(
       error_of("GroupQueryAttention: {head_dim: 4, num_query_heads: 6, num_key_value_heads: 4}"),
       Catch::Contains("expected a divisor of the 6 heads of queries, found 4"));

@@ -4,6 +4,7 @@
 // are more ranks than heads, and than heads of keys.
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "layers/add.h"
 #include "layers/borders.h"
@@ -235,7 +236,7 @@ std::vector<Case> place_cases() {
   add(cases, "EinsumDense of heads", 5,
       EinsumDense({.name = "layer",
                    .equation = "abc,cde->abde",
-                   .output_shape = {-1, 3, 2},
+                   .output_shape = {std::nullopt, 3, 2},
                    .bias_axes = "de",
                    .activation = Activation::tanh,
                    .bias_initializer = random_bias}),
