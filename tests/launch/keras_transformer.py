@@ -14,15 +14,16 @@ os.environ.setdefault("KERAS_BACKEND", "jax")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 sys.dont_write_bytecode = True  # the folder of the sources stays as it is
 try:
+    import h5py  # transformer_run.py needs it
     import keras
     import numpy
-
-    from transformer_run import (BATCH, BLOCKS, BYTES, DATA_SETTINGS, HEADS, HIDDEN, LENGTH,
-                                 STEPS, WIDTH, check, checkpoint, configuration, finish,
-                                 predictions, run, write_text)
 except ImportError as problem:
     print(problem)
     sys.exit(77)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from transformer_run import (BATCH, BLOCKS, BYTES, DATA_SETTINGS, HEADS, HIDDEN, LENGTH, STEPS,
+                             WIDTH, check, checkpoint, configuration, finish, predictions, run,
+                             write_text)  # noqa: E402
 if not hasattr(keras.layers, "ReversibleEmbedding"):
     print(f"Keras {keras.__version__} has no ReversibleEmbedding")
     sys.exit(77)

@@ -11,6 +11,7 @@ heads over the ranks. Exit status 77: PyTorch or h5py is missing.
 The program computes in float32. In float32, PyTorch is about as far from its own float64.
 """
 import math
+import os
 import re
 import shutil
 import sys
@@ -21,12 +22,12 @@ try:
     import numpy
     import torch
     from torch.nn import functional
-
-    from transformer_run import (BATCH, BLOCKS, DATA_SETTINGS, LENGTH, STEPS, WIDTH, check,
-                                 checkpoint, configuration, finish, predictions, run, write_text)
 except ImportError as problem:
     print(problem)
     sys.exit(77)
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from transformer_run import (BATCH, BLOCKS, DATA_SETTINGS, LENGTH, STEPS, WIDTH, check, checkpoint,
+                             configuration, finish, predictions, run, write_text)  # noqa: E402
 
 BETA_1, BETA_2, EPSILON, DECAY, RATE = 0.9, 0.99, 1e-7, 0.1, 1e-3
 # Tolerance of outputs and running means of gradients, relative to the largest element of the array.
