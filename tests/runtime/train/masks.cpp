@@ -339,8 +339,9 @@ TEST_CASE("a mask goes with the letters of its places, and ends where they do") 
   CHECK(is_masked(masked));
   CHECK(is_masked(Dense({.units = 4})(masked)));
   CHECK(is_masked(LayerNormalization()(masked)));
-  CHECK(is_masked(EinsumDense(
-      {.equation = "abc,cde->abde", .output_shape = {std::nullopt, 2, 3}, .bias_axes = "de"})(masked)));
+  CHECK(is_masked(EinsumDense({.equation = "abc,cde->abde",
+                               .output_shape = {std::nullopt, 2, 3},
+                               .bias_axes = "de"})(masked)));
   CHECK(is_masked(Sequential({Dense({.units = 4}), Dense({.units = 2})})(masked)));
   CHECK(is_masked(Add()({masked, Dense({.units = features})(masked)})));
   CHECK(is_masked(MultiHeadAttention({.num_heads = 1, .key_dim = 2})(masked)));
