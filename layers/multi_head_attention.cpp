@@ -45,7 +45,7 @@ void describe(MultiHeadAttentionOptions& options, Visitor& option) {
   describe_name(options, option);
   option.required("num_heads", options.num_heads, length, "number of heads");
   option.required("key_dim", options.key_dim, length, "length of a head's queries and keys");
-  option("value_dim", options.value_dim, positive, "length of a head's values; ~: key_dim");
+  option("value_dim", options.value_dim, length, "length of a head's values; ~: key_dim");
   describe_attention(options, option);
 }
 template <class Visitor>

@@ -86,6 +86,13 @@ TEST_CASE("an embedding reads its options, and takes numbers alone") {
   CHECK_THROWS_WITH(
       made("EinsumDense: {equation: \"abc,cd->abd\", output_shape: [5, 3]}")(Input({6, 4})),
       Catch::Contains("dimension 0 is 6"));
+  CHECK(
+      made("MultiHeadAttention: {num_heads: 2, key_dim: 3, value_dim: ~}")(Input({6, 4})).shape() ==
+      Shape{-1, 6, 4});
+  CHECK_THAT(error_of("MultiHeadAttention: {num_heads: 2, key_dim: 3, value_dim: 0}"),
+             Catch::Contains("value_dim: expected a positive integer"));
+  CHECK_THAT(error_of("MultiHeadAttention: {num_heads: 2, key_dim: 3, value_dim: 20000000}"),
+             Catch::Contains("of at most 16777216"));
   CHECK_THAT(
       error_of("GroupQueryAttention: {head_dim: 4, num_query_heads: 6, num_key_value_heads: 4}"),
       Catch::Contains("expected a divisor of the 6 heads of queries, found 4"));
