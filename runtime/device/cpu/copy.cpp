@@ -149,8 +149,7 @@ void copy_shared(int threads, const Box& box, const T* source, T* destination) {
     copy_box<Add>(dimensions, source, destination);
     return;
   }
-#pragma omp parallel for num_threads(team) schedule(static, 1)
-  for (int part = 0; part < team; ++part) {
+  run_team(team, [&](int part) {
     const Range range = block_range(outer.extent, team, part);
     const Dimension own{range.length(), outer.source_stride, outer.destination_stride};
     const T* from = source + range.begin * outer.source_stride;
@@ -165,7 +164,7 @@ void copy_shared(int threads, const Box& box, const T* source, T* destination) {
                       to + i * own.destination_stride);
       }
     }
-  }
+  });
 }
 
 template <class T>
