@@ -6,7 +6,6 @@
 
 #include "runtime/graph/operation_windows.h"
 #include "runtime/graph/spread.h"
-#include "runtime/mesh/redistribution.h"
 
 namespace meshwork {
 namespace {
@@ -41,10 +40,31 @@ double seconds_of_cost(std::int64_t cost) {
   return static_cast<double>(cost) / picoseconds;
 }
 
-CandidateCosts::CandidateCosts(const PlanningProblem& problem) : problem_(problem) {
+CandidateCosts::CandidateCosts(const PlanningProblem& problem)
+    : problem_(problem), redistribution_planner_(*problem.mesh) {
   for (const Shape& shape : problem.shapes) {
-    moves_.push_back(&moves_by_shape_[shape]);
+    Moves& moves = moves_[shape.size()];
+    const auto found = std::ranges::find(moves.shapes, shape);
+    moves_of_tensor_.emplace_back(&moves, found - moves.shapes.begin());
+    if (found == moves.shapes.end()) moves.shapes.push_back(shape);
   }
+}
+
+void CandidateCosts::price(Moves& moves, int from, int to) {
+  const MeshShape& mesh = *problem_.mesh;
+  while (std::ssize(canonical_) <= std::max(from, to)) {
+    canonical_.push_back(problem_.layouts[static_cast<int>(canonical_.size())].canonical(mesh));
+  }
+  const std::span<const RedistributionStep> steps =
+      redistribution_planner_.plan(canonical_[from], canonical_[to]);
+  for (std::size_t i = 0; i < moves.shapes.size(); ++i) {
+    double total = 0;
+    for (const RedistributionStep& step : steps) {
+      total += step_seconds(step, moves.shapes[i], mesh, problem_.request->costs);
+    }
+    moves.costs[from][to * moves.shapes.size() + i] = cost_of_seconds(total).cost;
+  }
+  ++redistributions_;
 }
 
 // What it costs to bring a tensor from one layout to another.
@@ -52,25 +72,19 @@ ChoiceCost CandidateCosts::moving(int from, int to, TensorId tensor) {
   if (from == to) {
     return {};
   }
-  Moves& moves = *moves_[tensor];
-  if (from >= static_cast<int>(moves.size())) {
-    moves.resize(problem_.layouts.count());
+  const auto [moves, shape] = moves_of_tensor_[tensor];
+  if (from >= std::ssize(moves->costs)) {
+    moves->costs.resize(problem_.layouts.count());
   }
-  if (to >= static_cast<int>(moves[from].size())) {
-    moves[from].resize(problem_.layouts.count(), unknown);
+  std::vector<std::int64_t>& row = moves->costs[from];
+  const std::size_t at = to * moves->shapes.size() + shape;
+  if (at >= row.size()) {
+    row.resize(problem_.layouts.count() * moves->shapes.size(), unknown);
   }
-  std::int64_t& known = moves[from][to];
-  if (known == unknown) {
-    const Shape& shape = problem_.shapes[tensor];
-    double total = 0;
-    for (const RedistributionStep& step :
-         plan_redistribution(problem_.layouts[from], problem_.layouts[to], shape, *problem_.mesh)) {
-      total += step_seconds(step, shape, *problem_.mesh, problem_.request->costs);
-    }
-    known = cost_of_seconds(total).cost;
-    ++redistributions_;
+  if (row[at] == unknown) {
+    price(*moves, from, to);
   }
-  return {known, 0};
+  return {row[at], 0};
 }
 
 // What it costs to bring input `input` of an operation from where it lies as `from`.

@@ -6,17 +6,19 @@
 // candidates have costs between them where one makes a tensor that the other uses: bringing it
 // there, and its gradient back.
 //
-// Redistributions and exchanges are remembered, so that each is priced once: how many there were is
-// what planning takes, and `PlanningWork` counts them.
+// Each redistribution is planned once and each exchange is priced once: how many there were is what
+// planning takes, and `PlanningWork` counts them.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "runtime/graph/candidates.h"
 #include "runtime/graph/choice_network.h"
+#include "runtime/mesh/redistribution.h"
 #include "runtime/mesh/window_exchange.h"
 
 namespace meshwork {
@@ -52,7 +54,7 @@ class CandidateCosts {
                                                 const std::vector<Candidate>& consumers,
                                                 TensorId tensor);
 
-  /// How many redistributions and exchanges were priced.
+  /// How many redistributions were planned, and how many exchanges were priced.
   [[nodiscard]] std::int64_t redistributions() const { return redistributions_; }
   [[nodiscard]] std::int64_t exchanges() const {
     return static_cast<std::int64_t>(exchanges_.size());
@@ -64,19 +66,27 @@ class CandidateCosts {
     Windows windows;
     ChoiceCost forward, back;
   };
-  // What moving tensors of one shape costs, by the numbers of the layouts from and to; `unknown`
-  // where nobody has asked.
-  using Moves = std::vector<std::vector<std::int64_t>>;
+  // What moving tensors of as many dimensions costs. A redistribution is planned once for all their
+  // shapes, and priced for each.
+  struct Moves {
+    std::vector<Shape> shapes;  // distinct
+    // By the number of the layout from, then by that of the layout to and by shape; `unknown` where
+    // nobody has asked.
+    std::vector<std::vector<std::int64_t>> costs;
+  };
   static constexpr std::int64_t unknown = -1;
 
   [[nodiscard]] ChoiceCost held_bytes(int layout, TensorId tensor) const;
+  void price(Moves& moves, int from, int to);
   ChoiceCost moving(int from, int to, TensorId tensor);
   ChoiceCost bringing(int from, int index, int input, const Candidate& candidate);
   const Exchange& exchange(int index, int input, const Candidate& candidate);
 
   const PlanningProblem& problem_;
-  std::map<Shape, Moves> moves_by_shape_;
-  std::vector<Moves*> moves_;  // by tensor
+  std::map<std::size_t, Moves> moves_;                           // by number of dimensions
+  std::vector<std::pair<Moves*, std::size_t>> moves_of_tensor_;  // and which of their shapes
+  std::vector<Layout> canonical_;                                // by number
+  RedistributionPlanner redistribution_planner_;
   std::int64_t redistributions_ = 0;
   std::map<std::tuple<int, int, int>, Exchange> exchanges_;  // by operation, input, its layout
 };

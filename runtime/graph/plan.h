@@ -136,7 +136,7 @@ struct PlannedTensor {
 /// ranks an axis has.
 struct PlanningWork {
   std::int64_t candidates = 0;       // ways to spread operations, over all operations
-  std::int64_t redistributions = 0;  // pairs of layouts whose redistribution was priced
+  std::int64_t redistributions = 0;  // pairs of layouts whose redistribution was planned
   std::int64_t exchanges = 0;        // windows of inputs whose exchange was priced
 };
 

@@ -28,49 +28,23 @@ std::int64_t major_product(const std::vector<Axis>& axes, Axis axis, const MeshS
   return product;
 }
 
-struct Substitution {
-  Axis leaving;
-  Axis entering;
-};
-
-/// Which entering axes take the place of which leaving ones: those of the same dimension and size,
-/// in order.
-std::vector<Substitution> substitutions(const Layout& from, const Layout& to,
-                                        const MeshShape& mesh) {
-  std::vector<Substitution> pairs;
+/// Calls `see` with each leaving axis and the entering one that takes its place: of the same dimension
+/// and size, in order. Marks both in `substituted`, which starts false for all axes.
+template <class See>
+void each_substitution(const Layout& from, const Layout& to, const MeshShape& mesh,
+                       std::vector<bool>& substituted, const See& see) {
   for (int dimension = 0; dimension < to.dimension_count(); ++dimension) {
-    std::vector<Axis> leaving;
-    for (const Axis axis : from.dimensions[dimension]) {
-      if (to.dimension_of(axis) < 0) leaving.push_back(axis);
-    }
     for (const Axis entering : to.dimensions[dimension]) {
       if (!from.replicates(entering)) continue;
-      const auto found = std::find_if(leaving.begin(), leaving.end(), [&](Axis axis) {
-        return mesh.size(axis) == mesh.size(entering);
-      });
-      if (found == leaving.end()) continue;
-      pairs.push_back({*found, entering});
-      leaving.erase(found);
+      for (const Axis leaving : from.dimensions[dimension]) {
+        if (substituted[leaving] || to.dimension_of(leaving) >= 0) continue;
+        if (mesh.size(leaving) != mesh.size(entering)) continue;
+        substituted[leaving] = substituted[entering] = true;
+        see(leaving, entering);
+        break;
+      }
     }
   }
-  return pairs;
-}
-
-/// The axes whose ranks have to talk in an exchange, ascending. An axis that splits the same
-/// dimension with the same major product before and after has the same digit in both block numbers,
-/// so its ranks have nothing for each other.
-std::vector<Axis> axes_of_exchange(const Layout& from, const Layout& to, const MeshShape& mesh) {
-  std::vector<Axis> axes;
-  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
-    const int before = from.dimension_of(axis);
-    const int after = to.dimension_of(axis);
-    if (before < 0 && after < 0) continue;
-    if (before != after || major_product(from.dimensions[before], axis, mesh) !=
-                               major_product(to.dimensions[after], axis, mesh)) {
-      axes.push_back(axis);
-    }
-  }
-  return axes;
 }
 
 /// The parts of every dimension under both layouts are as many: blocks go over as wholes.
@@ -204,96 +178,127 @@ bool communicates(StepKind kind) {
   return kind != StepKind::slice && kind != StepKind::keep_owner;
 }
 
-std::vector<RedistributionStep> plan_redistribution(const Layout& from, const Layout& to,
-                                                    const Shape& shape, const MeshShape& mesh) {
-  check_layout(from, shape, mesh);
-  check_layout(to, shape, mesh);
-  const Layout goal = to.canonical(mesh);
-  Layout at = from.canonical(mesh);
-  check_partial(at, goal, mesh);
-  const Layout start = at;
-  const std::vector<Substitution> substituted = substitutions(start, goal, mesh);
+RedistributionPlanner::RedistributionPlanner(const MeshShape& mesh) : mesh_(mesh) {}
 
-  std::vector<RedistributionStep> steps;
-  const auto advance = [&](StepKind kind, std::vector<Axis> axes, Layout next) {
-    std::sort(axes.begin(), axes.end());
-    steps.push_back({kind, std::move(axes), at, next});
-    at = std::move(next);
-  };
+void RedistributionPlanner::locate(const Layout& layout, Positions& positions) const {
+  positions.assign(mesh_.axis_count(), {});
+  for (int dimension = 0; dimension < layout.dimension_count(); ++dimension) {
+    std::int64_t product = 1;
+    for (const Axis axis : layout.dimensions[dimension]) {
+      positions[axis] = {dimension, product};
+      product *= mesh_.size(axis);
+    }
+  }
+  for (const Axis axis : layout.partial) positions[axis].dimension = partial;
+}
+
+// The step to `next_`.
+void RedistributionPlanner::advance(StepKind kind) {
+  RedistributionStep& step = steps_[count_++];
+  step.kind = kind;
+  std::sort(axes_.begin(), axes_.end());
+  step.axes = axes_;
+  step.from = *at_;
+  step.to = next_;
+  at_ = &step.to;
+  axes_.clear();
+}
+
+std::span<const RedistributionStep> RedistributionPlanner::plan(const Layout& from,
+                                                                const Layout& to) {
+  count_ = 0;
+  at_ = &from;
+  axes_.clear();
+  locate(from, before_);
+  locate(to, after_);
+  substituted_.assign(mesh_.axis_count(), false);
+  each_substitution(from, to, mesh_, substituted_, [](Axis, Axis) {});
+  sliced_.assign(mesh_.axis_count(), false);
   const auto slices = [&](Axis axis) {
-    return start.replicates(axis) &&
-           std::none_of(substituted.begin(), substituted.end(),
-                        [&](const Substitution& pair) { return pair.entering == axis; });
+    return before_[axis].dimension == nowhere && !substituted_[axis];
   };
 
   // Slice by what is new, up to the first axis that has yet to be scattered: what the target has
   // more minor than that is sliced along with it, so that both end up in the target's order.
-  Layout next = at;
-  std::vector<Axis> axes;
-  for (int dimension = 0; dimension < goal.dimension_count(); ++dimension) {
-    for (const Axis axis : goal.dimensions[dimension]) {
-      if (start.is_partial(axis)) break;
+  next_ = *at_;
+  for (int dimension = 0; dimension < to.dimension_count(); ++dimension) {
+    for (const Axis axis : to.dimensions[dimension]) {
+      if (before_[axis].dimension == partial) break;
       if (!slices(axis)) continue;
-      next.dimensions[dimension].push_back(axis);
-      axes.push_back(axis);
+      next_.dimensions[dimension].push_back(axis);
+      axes_.push_back(axis);
+      sliced_[axis] = true;
     }
   }
-  if (!axes.empty()) advance(StepKind::slice, axes, next);
+  if (!axes_.empty()) advance(StepKind::slice);
 
   // Reduce. Scattering comes first: it leaves less to the other sum, whatever the sizes are.
-  next = at;
-  axes.clear();
-  for (int dimension = 0; dimension < goal.dimension_count(); ++dimension) {
-    for (const Axis axis : goal.dimensions[dimension]) {
-      if (start.is_partial(axis)) {
-        next.dimensions[dimension].push_back(axis);
-        std::erase(next.partial, axis);
-        axes.push_back(axis);
-      } else if (slices(axis) && at.replicates(axis)) {
-        next.dimensions[dimension].push_back(axis);
+  for (int dimension = 0; dimension < to.dimension_count(); ++dimension) {
+    for (const Axis axis : to.dimensions[dimension]) {
+      if (before_[axis].dimension == partial) {
+        next_.dimensions[dimension].push_back(axis);
+        std::erase(next_.partial, axis);
+        axes_.push_back(axis);
+      } else if (slices(axis) && !sliced_[axis]) {
+        next_.dimensions[dimension].push_back(axis);
       }
     }
   }
-  if (!axes.empty()) advance(StepKind::reduce_scatter, axes, next);
-  next = at;
-  axes.clear();
-  for (const Axis axis : at.partial) {
-    if (goal.is_partial(axis)) continue;
-    std::erase(next.partial, axis);
-    axes.push_back(axis);
+  if (!axes_.empty()) advance(StepKind::reduce_scatter);
+  for (const Axis axis : at_->partial) {
+    if (after_[axis].dimension == partial) continue;
+    std::erase(next_.partial, axis);
+    axes_.push_back(axis);
   }
-  if (!axes.empty()) advance(StepKind::all_reduce, axes, next);
+  if (!axes_.empty()) advance(StepKind::all_reduce);
 
   // One exchange brings every axis of the target to its place, with those that leave behind it.
-  std::vector<Axis> leaving;
-  next = at;
-  next.dimensions = goal.dimensions;
-  for (int dimension = 0; dimension < goal.dimension_count(); ++dimension) {
-    for (const Axis axis : at.dimensions[dimension]) {
-      if (goal.dimension_of(axis) >= 0 ||
-          std::any_of(substituted.begin(), substituted.end(),
-                      [&](const Substitution& pair) { return pair.leaving == axis; })) {
-        continue;
-      }
-      next.dimensions[dimension].push_back(axis);
-      leaving.push_back(axis);
+  // An axis that splits the same dimension with the same major product before and after has the
+  // same digit in both block numbers, so its ranks have nothing for each other.
+  leaving_.clear();
+  next_.dimensions = to.dimensions;
+  for (int dimension = 0; dimension < to.dimension_count(); ++dimension) {
+    for (const Axis axis : at_->dimensions[dimension]) {
+      if (after_[axis].dimension >= 0 || substituted_[axis]) continue;
+      next_.dimensions[dimension].push_back(axis);
+      leaving_.push_back(axis);
     }
   }
-  axes = axes_of_exchange(at, next, mesh);
-  if (!axes.empty()) {
-    advance(same_parts(at, next, mesh) ? StepKind::permute : StepKind::all_to_all, axes, next);
+  locate(*at_, now_);
+  locate(next_, then_);
+  for (Axis axis = 0; axis < mesh_.axis_count(); ++axis) {
+    if (now_[axis] != then_[axis]) axes_.push_back(axis);
+  }
+  if (!axes_.empty()) {
+    advance(same_parts(*at_, next_, mesh_) ? StepKind::permute : StepKind::all_to_all);
   }
 
-  next.dimensions = goal.dimensions;
-  if (!leaving.empty()) advance(StepKind::all_gather, leaving, next);
-
-  axes.clear();
-  for (const Axis axis : goal.partial) {
-    if (!at.is_partial(axis)) axes.push_back(axis);
+  if (!leaving_.empty()) {
+    next_.dimensions = to.dimensions;
+    axes_ = leaving_;
+    advance(StepKind::all_gather);
   }
-  if (!axes.empty()) advance(StepKind::keep_owner, axes, goal);
-  if (at != goal) internal_error("a redistribution that does not arrive");
-  return steps;
+
+  for (const Axis axis : to.partial) {
+    if (before_[axis].dimension != partial) axes_.push_back(axis);
+  }
+  if (!axes_.empty()) {
+    next_ = to;
+    advance(StepKind::keep_owner);
+  }
+  if (*at_ != to) internal_error("a redistribution that does not arrive");
+  return {steps_.data(), count_};
+}
+
+std::vector<RedistributionStep> plan_redistribution(const Layout& from, const Layout& to,
+                                                    const Shape& shape, const MeshShape& mesh) {
+  check_layout(from, shape, mesh);
+  check_layout(to, shape, mesh);
+  const Layout start = from.canonical(mesh), goal = to.canonical(mesh);
+  check_partial(start, goal, mesh);
+  RedistributionPlanner planner(mesh);
+  const std::span<const RedistributionStep> steps = planner.plan(start, goal);
+  return {steps.begin(), steps.end()};
 }
 
 double elements_sent_bound(const RedistributionStep& step, const Shape& shape,
@@ -301,7 +306,12 @@ double elements_sent_bound(const RedistributionStep& step, const Shape& shape,
   const double n = static_cast<double>(mesh.size_over(step.axes));
   const double others = (n - 1) / n;
   const auto largest = [&](const Layout& layout) {
-    return static_cast<double>(largest_block(layout, shape, mesh));
+    double elements = 1;
+    for (std::size_t dimension = 0; dimension < shape.size(); ++dimension) {
+      const std::int64_t parts = mesh.size_over(layout.dimensions[dimension]);
+      elements *= static_cast<double>(ceiling(shape[dimension], parts));
+    }
+    return elements;
   };
   switch (step.kind) {
     case StepKind::slice:
@@ -385,10 +395,11 @@ TransferPlan transfers(const RedistributionStep& step, const Shape& shape, const
     return static_cast<std::size_t>(std::find(step.axes.begin(), step.axes.end(), axis) -
                                     step.axes.begin());
   };
-  for (const auto& [leaving, entering] : substitutions(step.from, step.to, mesh)) {
+  std::vector<bool> substituted(mesh.axis_count(), false);
+  each_substitution(step.from, step.to, mesh, substituted, [&](Axis leaving, Axis entering) {
     conditions.push_back({position(leaving), position(entering), mesh.coordinate(rank, leaving),
                           mesh.coordinate(rank, entering)});
-  }
+  });
   const Block nothing(shape.size());
   for (std::int64_t peer = 0; peer < n; ++peer, before.advance(), after.advance()) {
     bool sends = true;     // this rank to the peer

@@ -26,7 +26,9 @@
 // whose coordinate on y is the receiver's on x, so that every rank has as much to send as it holds.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -64,6 +66,42 @@ struct RedistributionStep {
                                                                   const Layout& to,
                                                                   const Shape& shape,
                                                                   const MeshShape& mesh);
+
+/// Plans one redistribution after another on a mesh, in memory that it keeps: a planner asks for a
+/// hundred thousand of them.
+class RedistributionPlanner {
+ public:
+  /// `mesh` must outlive it.
+  explicit RedistributionPlanner(const MeshShape& mesh);
+
+  /// The steps of plan_redistribution, for canonical layouts that it accepts. They stay until the next
+  /// call.
+  [[nodiscard]] std::span<const RedistributionStep> plan(const Layout& from, const Layout& to);
+
+ private:
+  // Where a layout has an axis: a dimension and the product of the sizes of the axes that are more
+  // major there. Axes that split nothing are `partial`, or `nowhere`.
+  static constexpr int nowhere = -1, partial = -2;
+  struct Position {
+    int dimension = nowhere;
+    std::int64_t major_product = 1;
+    bool operator==(const Position&) const = default;
+  };
+  using Positions = std::vector<Position>;  // by axis
+
+  void locate(const Layout& layout, Positions& positions) const;
+  void advance(StepKind kind);
+
+  const MeshShape& mesh_;
+  std::array<RedistributionStep, 6> steps_;
+  std::size_t count_ = 0;
+  const Layout* at_ = nullptr;  // where the steps so far lead
+  Layout next_;                 // where the next one leads
+  std::vector<Axis> axes_;      // whose ranks talk in it
+  std::vector<Axis> leaving_;
+  Positions before_, after_, now_, then_;
+  std::vector<bool> substituted_, sliced_;  // by axis
+};
 
 /// A bound of the elements that any rank sends in `step`, for a tensor of global `shape`, as a
 /// bandwidth-optimal algorithm over the n ranks of `axes` sends them: all_reduce 2(n-1)/n of its

@@ -495,6 +495,21 @@ TEST_CASE("what has no meaning is an error that names the axes") {
   }
 }
 
+TEST_CASE("a planner of redistributions gives each its own steps, whatever it planned before") {
+  const MeshShape mesh({{"x", 2}, {"y", 2}, {"z", 3}}, 12);
+  const Shape shape{12, 12};
+  RedistributionPlanner planner(mesh);
+  const std::vector<Layout> layouts = all_layouts(2, 3, true);
+  for (const Layout& from : layouts) {
+    for (const Layout& to : layouts) {
+      if (!has_meaning(from, to)) continue;
+      const std::span<const RedistributionStep> steps = planner.plan(from, to);
+      const std::vector<RedistributionStep> expected = plan_redistribution(from, to, shape, mesh);
+      REQUIRE(std::vector<RedistributionStep>(steps.begin(), steps.end()) == expected);
+    }
+  }
+}
+
 TEST_CASE("redistributions are planned for a mesh that nobody could walk over") {
   // 2^32 ranks: were they enumerated even once, this would take a minute, and for every plan hours.
   const std::int64_t size = 1 << 16;
