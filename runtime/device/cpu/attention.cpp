@@ -5,7 +5,8 @@
 // queries go side by side, and no row is too short. While tiles of keys go on, a query's maximum m
 // grows; what was added up before is multiplied by exp(old m - new m). Tiles that no query looks at
 // are left out, so that a causal attention does half of the work. Of other tiles, bands are worked
-// on: 16 keys, or more that the same queries look at, and these queries, by 16.
+// on: 16 keys, or more that the same queries look at, and these queries, by 16. A group of
+// tiles of queries stays in the second cache. Each tile of keys enters the first once for the group.
 //
 // Backward computes the scores of a pair of tiles again, from the logarithms that forward left, and
 // multiplies four times. Where samples and heads of keys are at least as many as threads, a thread
@@ -23,6 +24,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/kernels.h"
@@ -39,6 +41,7 @@ namespace {
 
 constexpr std::int64_t tile = 64;   // of queries, and of keys
 constexpr std::int64_t strip = 16;  // of queries in a vector, and of as many keys
+constexpr std::int64_t group = 8;   // tiles of queries at most
 constexpr std::size_t strips = tile / strip;
 constexpr std::int64_t tile_count(std::int64_t length) {
   return (length + tile - 1) / tile;
@@ -62,8 +65,6 @@ struct Vectors {
   std::int64_t row, elements;
 
   [[nodiscard]] const float* at(std::int64_t place) const { return data + place * row; }
-  /// Those from `place` on as the left factor of a product.
-  [[nodiscard]] StridedMatrix left(std::int64_t place) const { return {at(place), row, 1}; }
 };
 
 /// The heads of a tensor (batch, length, heads, elements).
@@ -78,11 +79,14 @@ struct Heads {
   }
 };
 
-/// Places [places.begin, places.end) as the right factor of a product: where they are, if their
-/// length is one of whole registers; else copied to `room`, with 0 behind.
-RowMatrix right(const Vectors& vectors, const Range& places, float* room) {
+/// Places [places.begin, places.end) as rows of a factor, of whole registers with 0 behind: where they
+/// are, or copied to `room`. Rows far apart share few sets of the first cache and push each other out.
+RowMatrix rows_of(const Vectors& vectors, const Range& places, float* room) {
+  constexpr std::int64_t far = 256;
   const std::int64_t width = in_lanes(vectors.elements);
-  if (width == vectors.elements) return {vectors.at(places.begin), vectors.row};
+  if (width == vectors.elements && (vectors.row < far || vectors.row == width)) {
+    return {vectors.at(places.begin), vectors.row};
+  }
   for (std::int64_t i = places.begin; i < places.end; ++i) {
     float* to = room + (i - places.begin) * width;
     std::copy_n(vectors.at(i), vectors.elements, to);
@@ -152,11 +156,12 @@ struct Bands {
   [[nodiscard]] const Band* end() const { return bands.data() + count; }
 };
 
-/// f(key row, query) for all of a band.
+/// f(key row, query) for all of a band. Keys go by innermost, so that what a lambda adds up for each
+/// query stays in registers.
 template <class Function>
 void each(const Band& band, const Function& f) {
-  for (std::int64_t key = band.keys.begin; key < band.keys.end; ++key) {
-    for (std::int64_t first = band.queries.begin; first < band.queries.end; first += strip) {
+  for (std::int64_t first = band.queries.begin; first < band.queries.end; first += strip) {
+    for (std::int64_t key = band.keys.begin; key < band.keys.end; ++key) {
 #pragma omp simd
       for (std::int64_t query = first; query < first + strip; ++query) f(key, query);
     }
@@ -256,13 +261,14 @@ RowMatrix rows_from(const RowMatrix& rows, std::int64_t first) {
   return {rows.data + first * rows.row, rows.row};
 }
 
-/// scores = the products of keys, from `first` on, and turned queries.
-void score(const Vectors& keys, std::int64_t first, const Bands& bands, const float* turned,
+/// scores = the products of keys, of `elements` each, and turned queries.
+void score(const RowMatrix& keys, std::int64_t elements, const Bands& bands, const float* turned,
            Scores& scores) {
   for (const Band& band : bands) {
-    multiply(band.keys.length(), band.queries.length(), keys.elements,
-             keys.left(first + band.keys.begin), {turned + band.queries.begin, tile},
-             &scores[band.keys.begin][band.queries.begin], tile, false);
+    const RowMatrix left = rows_from(keys, band.keys.begin);
+    multiply(band.keys.length(), band.queries.length(), elements, {left.data, left.row, 1},
+             {turned + band.queries.begin, tile}, &scores[band.keys.begin][band.queries.begin],
+             tile, false);
   }
 }
 
@@ -318,7 +324,10 @@ AttentionShape placed(const AttentionShape& shape, void* const* operands, int sc
 
 class Forward {
  public:
-  explicit Forward(const AttentionSpec& spec)
+  // With fewer items, threads would wait for the last one.
+  static constexpr std::int64_t items_a_thread = 8;
+
+  Forward(const AttentionSpec& spec, int threads)
       : spec_(spec),
         at_(spec.at),
         q_{at_.queries, at_.heads, at_.key_length},
@@ -326,27 +335,33 @@ class Forward {
         v_{at_.keys, at_.key_heads, at_.value_length},
         y_{at_.queries, at_.heads, at_.value_length},
         width_(in_lanes(at_.value_length)),
+        tiles_(tile_count(at_.queries)),
+        group_(std::clamp<std::int64_t>(at_.batch * at_.heads * tiles_ / (items_a_thread * threads),
+                                        1, group)),
         dropped_(at_.dropout) {}
 
-  [[nodiscard]] std::int64_t items() const {
-    return at_.batch * at_.heads * tile_count(at_.queries);
-  }
+  [[nodiscard]] std::int64_t items() const { return at_.batch * at_.heads * groups(); }
   /// Floats.
   [[nodiscard]] std::int64_t room() const {
     if (one_query()) return with_margin(at_.keys, 1);
-    return with_margin(tile * (at_.key_length + 2 * width_) + 2 * tile * tile, 5);
+    const std::int64_t own = std::min(group_, tiles_) * (at_.key_length + width_);
+    const std::int64_t shared = in_lanes(at_.key_length) + width_ + 2 * tile;
+    return with_margin(tile * (own + shared), static_cast<int>(2 * group_) + 4);
   }
 
-  // The last tile of queries, which may look at the most keys, comes first.
+  // Groups of a head come one after the other, since they share its keys; first the last of them,
+  // which may look at the most.
   void run(std::int64_t item, void* const* operands, float* room) const {
-    const std::int64_t heads = at_.batch * at_.heads, tiles = tile_count(at_.queries);
-    const std::int64_t sample = item % heads / at_.heads, head = item % at_.heads;
-    const Range queries = tile_of(at_.queries, tiles - 1 - item / heads);
+    const std::int64_t of_heads = item / groups();
+    const std::int64_t sample = of_heads / at_.heads, head = of_heads % at_.heads;
+    const std::int64_t first = (groups() - 1 - item % groups()) * group_;
+    const Range tiles{first, std::min(tiles_, first + group_)};
     const std::int64_t key_head = at_.key_head_of(head);
     const Vectors q = q_.of(at(operands, 0), sample, head);
     const Vectors k = k_.of(at(operands, 1), sample, key_head);
     const Vectors v = v_.of(at(operands, 2), sample, key_head);
-    const bool drops = at_.dropout > 0;
+    const float* const mask = mask_of(at_, operands, sample);
+    const float* const bounds = bounds_of(at_, operands, sample);
     const int y = spec_.results();
     const AttentionShape here = placed(at_, operands, spec_.scalars());
     float* const to = at(operands, y) + y_.offset(sample, head);
@@ -354,47 +369,55 @@ class Forward {
 
     Room pieces(room);
     if (one_query()) {
-      const float* const mask = mask_of(at_, operands, sample);
-      const float* const bounds = bounds_of(at_, operands, sample);
       *logarithms = attend_alone(bounded(here, here.keys_of(0), bounds, 0), q.at(0), k, v, mask,
                                  pieces.take(at_.keys), to);
       return;
     }
-    float* const turned = pieces.take(tile * at_.key_length);
-    float* const sums = pieces.take(tile * width_);
-    float* const values = pieces.take(tile * width_);
+    float* const key_room = pieces.take(tile * in_lanes(at_.key_length));
+    float* const value_room = pieces.take(tile * width_);
     Scores& scores = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
-    turn(q, queries, at_.scale, turned);
-    const LookedAt looked_at(here, queries, mask_of(at_, operands, sample),
-                             bounds_of(at_, operands, sample));
-    OfQueries<> m, l;
-    m.fill(no_score), l.fill(0);
-    std::fill_n(sums, queries.length() * width_, 0.0f);
+    std::array<std::optional<Queries>, group> all;
+    for (std::int64_t i = tiles.begin; i < tiles.end; ++i) {
+      float* const turned = pieces.take(tile * at_.key_length);
+      Queries& of = all[static_cast<std::size_t>(i - tiles.begin)].emplace(
+          here, tile_of(at_.queries, i), mask, bounds, turned, pieces.take(tile * width_));
+      turn(q, of.places, at_.scale, turned);
+      std::fill_n(of.sums, of.places.length() * width_, 0.0f);
+    }
     for (std::int64_t t = 0; t < tile_count(at_.keys); ++t) {
-      Range keys = tile_of(at_.keys, t);
-      if (!looked_at.any(keys)) continue;
-      keys.end = std::min(keys.end, looked_at.keys.end);  // of a piece, none are behind it yet
-      const Bands bands = looked_at.bands(keys);
-      score(k, keys.begin, bands, turned, scores);
-      looked_at.mask(keys, bands, queries.length(), scores);
-      accumulate(scores, bands, m, l, sums, queries.length());
-      if (drops) {
-        dropped_.factors_of(here, sample, head, queries, keys, step_of(operands, spec_.scalars()),
-                            factors);
-        each(bands, [&](std::int64_t key, std::int64_t query) {
-          scores[key][query] *= factors[key][query];
-        });
-      }
-      const RowMatrix rows = right(v, keys, values);
-      for (const Band& band : bands) {
-        multiply(band.queries_of(queries.length()), width_, band.keys.length(),
-                 {&scores[band.keys.begin][band.queries.begin], 1, tile},
-                 rows_from(rows, band.keys.begin), sums + band.queries.begin * width_, width_,
-                 true);
+      const Range whole = tile_of(at_.keys, t);
+      std::optional<RowMatrix> key_rows, value_rows;
+      for (std::int64_t i = 0; i < tiles.length(); ++i) {
+        Queries& of = *all[static_cast<std::size_t>(i)];
+        if (!of.looked_at.any(whole)) continue;
+        Range keys = whole;
+        keys.end = std::min(keys.end, of.looked_at.keys.end);  // of a piece, none are behind it yet
+        const std::int64_t count = of.places.length();
+        const Bands bands = of.looked_at.bands(keys);
+        if (!key_rows) key_rows = rows_of(k, whole, key_room);
+        score(*key_rows, at_.key_length, bands, of.turned, scores);
+        of.looked_at.mask(keys, bands, count, scores);
+        accumulate(scores, bands, of);
+        if (at_.dropout > 0) {
+          dropped_.factors_of(here, sample, head, of.places, keys,
+                              step_of(operands, spec_.scalars()), factors);
+          each(bands, [&](std::int64_t key, std::int64_t query) {
+            scores[key][query] *= factors[key][query];
+          });
+        }
+        if (!value_rows) value_rows = rows_of(v, whole, value_room);
+        for (const Band& band : bands) {
+          multiply(band.queries_of(count), width_, band.keys.length(),
+                   {&scores[band.keys.begin][band.queries.begin], 1, tile},
+                   rows_from(*value_rows, band.keys.begin), of.sums + band.queries.begin * width_,
+                   width_, true);
+        }
       }
     }
-    finish(m, l, sums, queries, to, logarithms);
+    for (std::int64_t i = 0; i < tiles.length(); ++i) {
+      finish(*all[static_cast<std::size_t>(i)], to, logarithms);
+    }
   }
 
  private:
@@ -415,7 +438,7 @@ class Forward {
     const float base = m == no_score ? 0.0f : m;
 #pragma omp simd reduction(+ : l)
     for (std::int64_t key = keys.begin; key < keys.end; ++key) {
-      p[key] = vector_exp(p[key] - base);
+      p[key] = vector_exp_to_one(p[key] - base);
       l += p[key];
     }
     std::fill_n(y, at_.value_length, 0.0f);
@@ -428,9 +451,27 @@ class Forward {
     }
     return m + vector_log(l);
   }
+  /// A tile of queries, and what was found of them so far: maxima, and sums of exponentials and of
+  /// values.
+  struct Queries {
+    Range places;
+    LookedAt looked_at;
+    const float* turned;
+    float* sums;
+    OfQueries<> m, l{};
+
+    Queries(const AttentionShape& at, const Range& of, const float* mask, const float* bounds,
+            const float* q, float* y)
+        : places(of), looked_at(at, of, mask, bounds), turned(q), sums(y) {
+      m.fill(no_score);
+    }
+  };
+  [[nodiscard]] std::int64_t groups() const {
+    return (tiles_ + group_ - 1) / group_;
+  }
   /// Scores become their exponentials, and what was added up before is scaled to the new maximum.
-  void accumulate(Scores& scores, const Bands& bands, OfQueries<>& m, OfQueries<>& l, float* sums,
-                  std::int64_t queries) const {
+  void accumulate(Scores& scores, const Bands& bands, Queries& of) const {
+    OfQueries<>&m = of.m, &l = of.l;
     OfQueries<> best = m, factor, sum{};
     each(bands, [&](std::int64_t key, std::int64_t query) {
       best[query] = best[query] < scores[key][query] ? scores[key][query] : best[query];
@@ -439,10 +480,10 @@ class Forward {
 #pragma omp simd
     for (std::int64_t query = 0; query < tile; ++query) {
       base[query] = best[query] == no_score ? 0.0f : best[query];
-      factor[query] = vector_exp(m[query] - base[query]);
+      factor[query] = vector_exp_to_one(m[query] - base[query]);
     }
     each(bands, [&](std::int64_t key, std::int64_t query) {
-      const float e = vector_exp(scores[key][query] - base[query]);
+      const float e = vector_exp_to_one(scores[key][query] - base[query]);
       scores[key][query] = e;
       sum[query] += e;
     });
@@ -451,29 +492,30 @@ class Forward {
       l[query] = l[query] * factor[query] + sum[query];
       m[query] = best[query];
     }
-    for (std::int64_t query = 0; query < queries; ++query) {
+    for (std::int64_t query = 0; query < of.places.length(); ++query) {
       const float scale = factor[query];
       if (scale == 1.0f) continue;
-      float* const row = sums + query * width_;
+      float* const row = of.sums + query * width_;
 #pragma omp simd
       for (std::int64_t e = 0; e < width_; ++e) row[e] *= scale;
     }
   }
-  void finish(const OfQueries<>& m, const OfQueries<>& l, const float* sums, const Range& queries,
-              float* y, float* logarithms) const {
-    for (std::int64_t query = 0; query < queries.length(); ++query) {
-      const bool empty = l[query] == 0.0f;
-      const float factor = empty ? 0.0f : 1 / l[query];
-      float* const to = y + (queries.begin + query) * at_.heads * at_.value_length;
-      for (std::int64_t e = 0; e < at_.value_length; ++e) to[e] = sums[query * width_ + e] * factor;
-      logarithms[queries.begin + query] = empty ? 0.0f : m[query] + vector_log(l[query]);
+  void finish(const Queries& of, float* y, float* logarithms) const {
+    for (std::int64_t query = 0; query < of.places.length(); ++query) {
+      const float l = of.l[query];
+      const bool empty = l == 0.0f;
+      const float factor = empty ? 0.0f : 1 / l;
+      const float* const sums = of.sums + query * width_;
+      float* const to = y + (of.places.begin + query) * at_.heads * at_.value_length;
+      for (std::int64_t e = 0; e < at_.value_length; ++e) to[e] = sums[e] * factor;
+      logarithms[of.places.begin + query] = empty ? 0.0f : of.m[query] + vector_log(l);
     }
   }
 
   AttentionSpec spec_;
   AttentionShape at_;
   Heads q_, k_, v_, y_;
-  std::int64_t width_;
+  std::int64_t width_, tiles_, group_;
   Dropped dropped_;
 };
 
@@ -500,13 +542,13 @@ class Backward {
   [[nodiscard]] std::int64_t key_tiles() const { return tile_count(at_.keys); }
   /// Floats that a part takes.
   [[nodiscard]] std::int64_t room(const Part& part) const {
-    const std::int64_t elements = at_.key_length + at_.value_length,
-                       widths = key_width_ + value_width_;
-    const std::int64_t queries = part.query_tiles.length() * tile,
-                       keys = part.of_keys ? part.key_tiles.length() * tile : 0;
-    return with_margin(queries * (elements + 1 + (part.of_queries ? key_width_ : 0)) +
-                           keys * widths + 2 * tile * widths + 3 * tile * tile,
-                       16);
+    const std::int64_t widths = key_width_ + value_width_;
+    const std::int64_t of_query = at_.key_length + at_.value_length + (part.of_keys ? widths : 0) +
+                                  (part.of_queries ? key_width_ : 0);
+    const std::int64_t tiles = std::min(group, part.query_tiles.length());
+    const std::int64_t keys = part.of_keys ? part.key_tiles.length() : 0;
+    return with_margin(tile * (tiles * of_query + (keys + 1) * widths + 3 * tile),
+                       static_cast<int>(5 * group) + 7);
   }
 
   void run(std::int64_t sample, std::int64_t key_head, const Part& part, void* const* operands,
@@ -524,7 +566,11 @@ class Backward {
     }
     for (std::int64_t head = 0; head < at_.heads; ++head) {
       if (at_.key_head_of(head) != key_head) continue;
-      add_head(sample, head, k, v, part, operands, dk, dv, pieces);
+      for (std::int64_t first = part.query_tiles.begin; first < part.query_tiles.end;
+           first += group) {
+        add_group(sample, head, {first, std::min(first + group, part.query_tiles.end)}, k, v, part,
+                  operands, dk, dv, pieces);
+      }
     }
     if (!part.of_keys) return;
     const std::int64_t first = part.key_tiles.begin * tile,
@@ -536,8 +582,21 @@ class Backward {
   }
 
  private:
-  void add_head(std::int64_t sample, std::int64_t head, const Vectors& k, const Vectors& v,
-                const Part& part, void* const* operands, float* dk, float* dv, Room pieces) const {
+  /// A tile of queries of a head, with what is read of it: vectors as columns and as rows, and the
+  /// products of outputs and their gradients.
+  struct Queries {
+    Range places;
+    LookedAt looked_at;
+    float *turned_q, *turned_dy;
+    RowMatrix q_rows, dy_rows;  // for gradients of keys
+    float* dq;                  // for gradients of queries
+    OfQueries<> l{}, dot{};
+  };
+
+  /// Adds what the tiles of queries `tiles` of one head give; at most a group.
+  void add_group(std::int64_t sample, std::int64_t head, const Range& tiles, const Vectors& k,
+                 const Vectors& v, const Part& part, void* const* operands, float* dk, float* dv,
+                 Room pieces) const {
     const bool drops = at_.dropout > 0;
     const Vectors q = q_.of(at(operands, 0), sample, head);
     void* const* const forward = operands + spec_.y();  // y, l, dy
@@ -546,52 +605,58 @@ class Backward {
     const Vectors dy = y_.of(at(forward, 2), sample, head);
     const float* const mask = mask_of(at_, operands, sample);
     const float* const bounds = bounds_of(at_, operands, sample);
-    const std::int64_t tiles = part.query_tiles.length();
-    float* const turned_q = pieces.take(tiles * tile * at_.key_length);
-    float* const turned_dy = pieces.take(tiles * tile * at_.value_length);
-    float* const dots = pieces.take(tiles * tile);
-    float* const dq = pieces.take(part.of_queries ? tiles * tile * key_width_ : 0);
     float* const key_room = pieces.take(tile * key_width_);
-    float* const query_room = pieces.take(tile * key_width_);
     float* const value_room = pieces.take(tile * value_width_);
     Scores& p = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     Scores& ds = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
-    for (std::int64_t i = 0; i < tiles; ++i) {
-      const Range queries = tile_of(at_.queries, part.query_tiles.begin + i);
-      turn(q, queries, at_.scale, turned_q + i * tile * at_.key_length);
-      turn(dy, queries, 1, turned_dy + i * tile * at_.value_length);
-      for (std::int64_t query = queries.begin; query < queries.end; ++query) {
+    std::array<std::optional<Queries>, group> all;
+    for (std::int64_t i = tiles.begin; i < tiles.end; ++i) {
+      const Range places = tile_of(at_.queries, i);
+      Queries& of = all[static_cast<std::size_t>(i - tiles.begin)].emplace(
+          Queries{places, LookedAt(at_, places, mask, bounds)});
+      of.turned_q = pieces.take(tile * at_.key_length);
+      of.turned_dy = pieces.take(tile * at_.value_length);
+      turn(q, places, at_.scale, of.turned_q);
+      turn(dy, places, 1, of.turned_dy);
+      if (part.of_keys) {
+        of.q_rows = rows_of(q, places, pieces.take(tile * key_width_));
+        of.dy_rows = rows_of(dy, places, pieces.take(tile * value_width_));
+      }
+      if (part.of_queries) {
+        of.dq = pieces.take(tile * key_width_);
+        std::fill_n(of.dq, tile * key_width_, 0.0f);
+      }
+      std::copy_n(logarithms + places.begin, places.length(), of.l.data());
+      for (std::int64_t query = places.begin; query < places.end; ++query) {
         float dot = 0;
         const float *a = y.at(query), *b = dy.at(query);
 #pragma omp simd reduction(+ : dot)
         for (std::int64_t e = 0; e < at_.value_length; ++e) dot += a[e] * b[e];
-        dots[i * tile + query - queries.begin] = dot;
+        of.dot[static_cast<std::size_t>(query - places.begin)] = dot;
       }
     }
-    if (part.of_queries) std::fill_n(dq, tiles * tile * key_width_, 0.0f);
 
     for (std::int64_t j = part.key_tiles.begin; j < part.key_tiles.end; ++j) {
       const Range keys = tile_of(at_.keys, j);
-      const RowMatrix key_rows = part.of_queries ? right(k, keys, key_room) : RowMatrix{};
-      for (std::int64_t i = 0; i < tiles; ++i) {
-        const Range queries = tile_of(at_.queries, part.query_tiles.begin + i);
-        const std::int64_t count = queries.length();
-        const LookedAt looked_at(at_, queries, mask, bounds);
-        if (!looked_at.any(keys)) continue;
-        const Bands bands = looked_at.bands(keys);
-        score(k, keys.begin, bands, turned_q + i * tile * at_.key_length, p);
-        looked_at.mask(keys, bands, count, p);
-        score(v, keys.begin, bands, turned_dy + i * tile * at_.value_length, ds);
-        OfQueries<> l{}, dot{};
-        std::copy_n(logarithms + queries.begin, count, l.data());
-        std::copy_n(dots + i * tile, count, dot.data());
+      std::optional<RowMatrix> key_rows, value_rows;
+      for (std::int64_t i = 0; i < tiles.length(); ++i) {
+        const Queries& of = *all[static_cast<std::size_t>(i)];
+        const std::int64_t count = of.places.length();
+        if (!of.looked_at.any(keys)) continue;
+        const Bands bands = of.looked_at.bands(keys);
+        if (!key_rows) key_rows = rows_of(k, keys, key_room);
+        if (!value_rows) value_rows = rows_of(v, keys, value_room);
+        score(*key_rows, at_.key_length, bands, of.turned_q, p);
+        of.looked_at.mask(keys, bands, count, p);
+        score(*value_rows, at_.value_length, bands, of.turned_dy, ds);
+        const OfQueries<>&l = of.l, &dot = of.dot;
         each(bands, [&](std::int64_t key, std::int64_t query) {
-          p[key][query] = vector_exp(p[key][query] - l[query]);
+          p[key][query] = vector_exp_to_one(p[key][query] - l[query]);
         });
         if (drops) {
-          dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, spec_.scalars()),
-                              factors);
+          dropped_.factors_of(at_, sample, head, of.places, keys,
+                              step_of(operands, spec_.scalars()), factors);
           each(bands, [&](std::int64_t key, std::int64_t query) {
             const float factor = factors[key][query], probability = p[key][query];
             p[key][query] = probability * factor;
@@ -602,31 +667,29 @@ class Backward {
             ds[key][query] = p[key][query] * (ds[key][query] - dot[query]);
           });
         }
-        const RowMatrix dy_rows = part.of_keys ? right(dy, queries, value_room) : RowMatrix{};
-        const RowMatrix q_rows = part.of_keys ? right(q, queries, query_room) : RowMatrix{};
         for (const Band& band : bands) {
           const std::int64_t key = band.keys.begin, query = band.queries.begin;
           const std::int64_t some_keys = band.keys.length(), some_queries = band.queries_of(count);
           if (part.of_keys) {
             const std::int64_t place = (j - part.key_tiles.begin) * tile + key;
             multiply(some_keys, value_width_, some_queries, {&p[key][query], tile, 1},
-                     rows_from(dy_rows, query), dv + place * value_width_, value_width_, true);
+                     rows_from(of.dy_rows, query), dv + place * value_width_, value_width_, true);
             multiply(some_keys, key_width_, some_queries, {&ds[key][query], tile, 1},
-                     rows_from(q_rows, query), dk + place * key_width_, key_width_, true);
+                     rows_from(of.q_rows, query), dk + place * key_width_, key_width_, true);
           }
           if (part.of_queries) {
             multiply(some_queries, key_width_, some_keys, {&ds[key][query], 1, tile},
-                     rows_from(key_rows, key), dq + (i * tile + query) * key_width_, key_width_,
-                     true);
+                     rows_from(*key_rows, key), of.dq + query * key_width_, key_width_, true);
           }
         }
       }
     }
     if (!part.of_queries) return;
-    const Range written{part.query_tiles.begin * tile,
-                        std::min(at_.queries, part.query_tiles.end * tile)};
-    write(dq, key_width_, at_.scale, written, q_,
-          at(operands, spec_.results()) + q_.offset(sample, head));
+    for (std::int64_t i = 0; i < tiles.length(); ++i) {
+      const Queries& of = *all[static_cast<std::size_t>(i)];
+      write(of.dq, key_width_, at_.scale, of.places, q_,
+            at(operands, spec_.results()) + q_.offset(sample, head));
+    }
   }
 
   /// The vectors of places `written` of one head = scale * from.
@@ -649,7 +712,7 @@ class Backward {
 
 void add_attention(Kernels& kernels) {
   kernels.add<AttentionSpec>([](const AttentionSpec& spec, const Context& context) {
-    const Forward forward(spec);
+    const Forward forward(spec, context.threads);
     const int workspace = spec.results() + 2;
     const auto bytes = static_cast<std::int64_t>(sizeof(float)) * forward.room() * context.threads;
     return make_kernel(

@@ -50,18 +50,26 @@ constexpr int block_rows = 6, block_vectors = lanes == 16 ? 4 : 2;
 template <int rows, int vectors>
 inline void block(const StridedMatrix& a, const RowMatrix& b, float* c, std::int64_t c_row,
                   std::int64_t k, bool add) {
-  LaneVector sums[rows][vectors] = {};
+  // All loops over the block are unrolled: else GCC clears and copies it in memory.
+  LaneVector sums[rows][vectors];
   if (add) {
+#pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
-      for (int j = 0; j < vectors; ++j) {
-        sums[i][j] = load(c + i * c_row + j * lanes);
-      }
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) sums[i][j] = load(c + i * c_row + j * lanes);
+    }
+  } else {
+#pragma GCC unroll 6
+    for (int i = 0; i < rows; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < vectors; ++j) sums[i][j] = LaneVector{};
     }
   }
   const float* from = a.data;
   const float* row = b.data;
   for (std::int64_t l = 0; l < k; ++l, from += a.column, row += b.row) {
     LaneVector of_b[vectors];
+#pragma GCC unroll 4
     for (int j = 0; j < vectors; ++j) of_b[j] = load(row + j * lanes);
 #pragma GCC unroll 6
     for (int i = 0; i < rows; ++i) {
@@ -70,10 +78,10 @@ inline void block(const StridedMatrix& a, const RowMatrix& b, float* c, std::int
       for (int j = 0; j < vectors; ++j) sums[i][j] += factor * of_b[j];
     }
   }
+#pragma GCC unroll 6
   for (int i = 0; i < rows; ++i) {
-    for (int j = 0; j < vectors; ++j) {
-      store(sums[i][j], c + i * c_row + j * lanes);
-    }
+#pragma GCC unroll 4
+    for (int j = 0; j < vectors; ++j) store(sums[i][j], c + i * c_row + j * lanes);
   }
 }
 

@@ -171,6 +171,7 @@ TEST_CASE("attention and its gradients are what the formula says, on any number 
   check(whole(2, 5, 7, 3, 3, 4, 6));
   check(whole(1, 130, 70, 2, 2, 16, 32));
   check(whole(2, 65, 129, 1, 1, 33, 5));
+  check(whole(1, 600, 70, 2, 1, 8, 8));  // more tiles of queries than share a tile of keys
   check(whole(3, 1, 1, 2, 2, 1, 1));
   check(whole(1, 64, 64, 2, 2, 64, 64));
   check(whole(1, 33, 70, 2, 1, 130, 70));  // longer than a tile

@@ -1,7 +1,9 @@
 // The float32 functions against those of the C++ library in double, over their whole range.
 #include "runtime/device/cpu/vector_math.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "tests/support/catch.h"
@@ -43,6 +45,9 @@ TEST_CASE("exp is accurate to two units in the last place") {
   const Worst worst = worst_error(vector_exp, truth, -87, 88.7);
   INFO("at " << worst.at);
   CHECK(worst.error < 2 * unit);
+  const Worst worst_to_one = worst_error(vector_exp_to_one, truth, -87, 80);
+  INFO("at " << worst_to_one.at);
+  CHECK(worst_to_one.error < 2 * unit);
 }
 
 TEST_CASE("exp has the limits of exp") {
@@ -52,6 +57,13 @@ TEST_CASE("exp has the limits of exp") {
   CHECK(vector_exp(-infinity) == 0.0f);
   CHECK(vector_exp(-200.0f) == 0.0f);
   CHECK(std::isnan(vector_exp(nan)));
+  CHECK(vector_exp_to_one(0.0f) == 1.0f);
+  CHECK(vector_exp_to_one(-87.01f) == 0.0f);
+  CHECK(vector_exp_to_one(-infinity) == 0.0f);
+  CHECK(std::isnan(vector_exp_to_one(nan)));
+  for (const std::uint32_t bits : {0xffffffffU, 0x7fffffffU}) {
+    CHECK(std::isnan(vector_exp_to_one(std::bit_cast<float>(bits))));
+  }
 }
 
 TEST_CASE("log is accurate to two units in the last place") {
