@@ -6,6 +6,7 @@
 #include "collectives/error.h"
 #include "layers/layer_of.h"
 #include "layers/spatial.h"
+#include "runtime/graph/operations/first_rows.h"
 #include "runtime/graph/operations/repeat.h"
 #include "runtime/graph/operations/rotary.h"
 
@@ -15,7 +16,8 @@ template <class Visitor>
 void describe(PositionEmbeddingOptions& options, Visitor& option) {
   option.about("a learned vector for each place of a sequence; Add adds it to the tokens'");
   describe_name(options, option);
-  option.required("sequence_length", options.sequence_length, length, "places of a sequence");
+  option.required("sequence_length", options.sequence_length, length,
+                  "places of the longest sequence");
   option("initializer", options.initializer, "initial vectors");
   option("regularizer", options.regularizer, "penalty on the vectors");
   option("trainable", options.trainable, "train the vectors; false: keep them fixed");
@@ -29,21 +31,24 @@ void describe(RotaryEmbeddingOptions& options, Visitor& option) {
 }
 
 SharedLayer PositionEmbedding(PositionEmbeddingOptions options) {
-  return layer_of("PositionEmbedding", std::move(options),
-                  [](const PositionEmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
-                    const Shape& shape = builder.shape(x);
-                    if (shape.size() != 3 || shape[1] != of.sequence_length) {
-                      fail(
-                          "expected sequences of {} places, of shape (batch, places, features), "
-                          "found {}",
-                          of.sequence_length, to_string(shape));
-                    }
-                    const TensorId table =
-                        builder.variable("embeddings", {.shape = {shape[1], shape[2]},
-                                                        .initializer = of.initializer,
-                                                        .regularizer = of.regularizer});
-                    return builder.apply(std::make_unique<RepeatOperation>(), {x, table});
-                  });
+  return layer_of(
+      "PositionEmbedding", std::move(options),
+      [](const PositionEmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
+        const Shape shape = builder.shape(x);
+        if (shape.size() != 3 || shape[1] > of.sequence_length) {
+          fail(
+              "expected sequences of at most {} places, of shape (batch, places, "
+              "features), found {}",
+              of.sequence_length, to_string(shape));
+        }
+        TensorId table = builder.variable("embeddings", {.shape = {of.sequence_length, shape[2]},
+                                                         .initializer = of.initializer,
+                                                         .regularizer = of.regularizer});
+        if (shape[1] < of.sequence_length) {
+          table = builder.apply(std::make_unique<FirstRowsOperation>(shape[1]), {table});
+        }
+        return builder.apply(std::make_unique<RepeatOperation>(), {x, table});
+      });
 }
 
 SharedLayer RotaryEmbedding(RotaryEmbeddingOptions options) {

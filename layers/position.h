@@ -11,16 +11,16 @@ namespace meshwork {
 
 struct PositionEmbeddingOptions {
   std::string name;
-  std::int64_t sequence_length = 0;  // places; has to be given
+  std::int64_t sequence_length = 0;  // places of the longest sequence; has to be given
   Initializer initializer = GlorotUniform();
   Regularizer regularizer;
   bool trainable = true;
 };
 
-/// y (batch, places, features) = `embeddings` (places, features) for each sample of x, of whose
-/// numbers it takes none: Add adds both
+/// y (batch, places, features) = the first places of `embeddings` (sequence_length, features) for
+/// each sample of x, of whose numbers it takes none: Add adds both
 /// (keras.io/keras_hub/api/modeling_layers/position_embedding). Throws `Error` for options that are
-/// not positive; when called, for an input of another number of places.
+/// not positive; when called, for an input of more places.
 [[nodiscard]] SharedLayer PositionEmbedding(PositionEmbeddingOptions options);
 
 struct RotaryEmbeddingOptions {

@@ -232,6 +232,8 @@ std::vector<Case> place_cases() {
   std::vector<Case> cases;
   add(cases, "PositionEmbedding", 3, PositionEmbedding({.name = "layer", .sequence_length = 7}),
       {"embeddings"});
+  add(cases, "PositionEmbedding of longer sequences", 3,
+      PositionEmbedding({.name = "layer", .sequence_length = 10}), {"embeddings"});
   add(cases, "RotaryEmbedding", 6, RotaryEmbedding({.name = "layer", .max_wavelength = 50}));
   add(cases, "EinsumDense of heads", 5,
       EinsumDense({.name = "layer",

@@ -22,7 +22,7 @@ SymbolicTensor small_gpt(const SymbolicTensor& tokens) {
   const SharedLayer table =
       ReversibleEmbedding({.name = "tokens", .input_dim = classes, .output_dim = 12});
   auto x = table(tokens);
-  x = Add({.name = "both"})({x, PositionEmbedding({.name = "places", .sequence_length = 9})(x)});
+  x = Add({.name = "both"})({x, PositionEmbedding({.name = "places", .sequence_length = 11})(x)});
   for (const std::string block : {"a", "b"}) {
     auto y = LayerNormalization({.name = "norm_" + block})(x);
     y = MultiHeadAttention({.name = "attention_" + block,

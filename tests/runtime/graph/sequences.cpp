@@ -108,6 +108,10 @@ TEST_CASE("what works position by position, or looks back alone, is run on piece
   CHECK(obstacle([](const SymbolicTensor& x) {
           return Softmax({.name = "s"})(BatchNormalization({.name = "b"})(x));
         }) == "");
+  CHECK(obstacle([](const SymbolicTensor& x) {
+          return Add({.name = "a"})(
+              {x, PositionEmbedding({.name = "longer", .sequence_length = 8})(x)});
+        }) == "");
   // Positions may be any dimension on the way, and a kernel may have them.
   CHECK(obstacle([](const SymbolicTensor& x) {
           const auto turned = Permute({.name = "p", .dims = {2, 1}})(x);
