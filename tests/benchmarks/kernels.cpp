@@ -4,11 +4,13 @@
 //   benchmarks/kernels [--device cpu|cuda] [word...]
 //
 // The shapes are those of a 784-256-256-10 network on batches of 64, of a wide one, of the network
-// of configs/fashion_mnist_convnet.yaml on batches of 64 and 512, and of
-// configs/volume_regression.yaml. Names of kernels that contain one of the arguments' words are
-// measured, all without arguments. A kernel is run until a sample takes some milliseconds; of 21
-// samples the table shows the median, and the fastest and slowest behind it. Operands stay where
-// they are, so what fits a cache is measured there, as in a training step.
+// of configs/fashion_mnist_convnet.yaml on batches of 64 and 512, of
+// configs/volume_regression.yaml, and of GPT-2 (124M) on 1,024 places. Names of kernels that contain
+// one of the arguments' words are measured, all without arguments. A kernel is run until a sample
+// takes some milliseconds; of 21 samples the table shows the median, and the fastest and slowest
+// behind it. Operands stay where they are, so what fits a cache is measured there, as in a training
+// step. Of a kernel that has candidates (kernel_candidates.h), each has a line; the first is what
+// runs without timing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -155,6 +157,21 @@ void add_attention(std::vector<Case>& all) {
   }
 }
 
+/// The products of a step of GPT-2 (124M) on one sample of 1,024 places, with a table of 50,257 words
+/// that is used on both sides.
+void add_gpt2(std::vector<Case>& all) {
+  constexpr std::int64_t places = 1024, width = 768, hidden = 4 * width, words = 50257;
+  for (const auto& [in, out] :
+       {std::pair{width, width}, std::pair{width, hidden}, std::pair{hidden, width}}) {
+    all.push_back(product({.m = places, .n = out, .k = in, .bias = true}));
+    all.push_back(product({.m = places, .n = in, .k = out, .transpose_b = true}));
+    all.push_back(product({.m = in, .n = out, .k = places, .transpose_a = true}));
+  }
+  all.push_back(product({.m = places, .n = words, .k = width, .transpose_b = true}));
+  all.push_back(product({.m = places, .n = width, .k = words}));
+  all.push_back(product({.m = words, .n = width, .k = places, .transpose_a = true}));
+}
+
 /// Pooling and upsampling by two, of images as they are in the middle of that network.
 void add_resampling(std::vector<Case>& all, std::int64_t batch) {
   const std::int64_t channels = 24, small = batch * 14 * 14 * channels, large = 4 * small;
@@ -283,12 +300,14 @@ std::vector<Case> cases(Device& device) {
   }
   add_volume_network(all);
   add_attention(all);
+  add_gpt2(all);
   add_resampling(all, batch);
   return all;
 }
 
-void measure(Device& device, const Case& of) {
-  const std::unique_ptr<Kernel> kernel = device.compile(of.spec);
+/// `name` stands behind that of the specification.
+void measure(Device& device, const Case& of, std::unique_ptr<Kernel> kernel,
+             const std::string& name) {
   std::vector<Memory> memories;
   std::vector<void*> operands;
   const auto add = [&](std::int64_t bytes) {
@@ -318,9 +337,17 @@ void measure(Device& device, const Case& of) {
   }
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
-  fmt::print("{:<72} {:>10.2f} us {:>8.1f} {:<7} ({:.2f} to {:.2f} us)\n", of.spec.text(),
+  fmt::print("{:<72} {:>10.2f} us {:>8.1f} {:<7} ({:.2f} to {:.2f} us)\n", of.spec.text() + name,
              median * 1e6, of.work.amount / median * 1e-9, of.work.unit, seconds.front() * 1e6,
              seconds.back() * 1e6);
+}
+
+void measure(Device& device, const Case& of) {
+  const std::vector<KernelCandidate> candidates = device.candidates(of.spec);
+  for (const KernelCandidate& candidate : candidates) {
+    measure(device, of, candidate.compile(), ", " + candidate.name);
+  }
+  if (candidates.empty()) measure(device, of, device.compile(of.spec), "");
 }
 
 }  // namespace
