@@ -3,10 +3,12 @@
 // Two forms, which are the candidates. "gemm", `dnnl_sgemm`, comes first for products with a
 // transposed first operand, the gradients of weights, where it is mostly faster than the primitive:
 // 164 against 136 GFLOP/s for 1024x4096x256, 169 against 164 for 784x256x64, 70 against 57 for
-// 256x10x64 (one Sapphire Rapids core, oneDNN 2.6, best of 15). "primitive", the matmul primitive,
-// made here with its strides, for everything else: equal for plain products, 5 % faster with a
-// transposed second operand, and a bias without relu is part of it. In each run it allocates a few
-// records of its own inside the library.
+// 256x10x64 (one Sapphire Rapids core, oneDNN 2.6, best of 15). It also comes first for many rows:
+// 162 against 80 GFLOP/s for 1024x3072x768, 165 against 152 for 1024x768x3072, 158 against 148 for
+// 1024x50257x768 transposed. "primitive", the matmul primitive, made here with its strides, for
+// everything else: equal for plain products of some hundred rows, 15 % faster for few columns, and
+// a bias without relu is part of it. In each run it allocates a few records of its own inside the
+// library.
 //
 // In bfloat16, where the processor gains from instructions for it, the primitive comes first: on
 // operands as they are stored in bfloat16, or rounded in every run. The weights of a dense layer
@@ -161,8 +163,12 @@ std::vector<MatmulForm> forms_of(const MatmulSpec& spec) {
   if (relu) primitive = with_separate_epilogue(primitive);
   if (spec.precision == Precision::bfloat16) return {primitive};
   std::vector<MatmulForm> forms{primitive, gemm};
+  constexpr std::int64_t many_rows = 512, few_columns = 64;
+  const bool large = spec.m >= many_rows && spec.n >= few_columns;
   // What the primitive makes of strides is not known.
-  if ((spec.transpose_a && (relu || !spec.bias)) || !spec.plain()) std::swap(forms[0], forms[1]);
+  if (large || (spec.transpose_a && (relu || !spec.bias)) || !spec.plain()) {
+    std::swap(forms[0], forms[1]);
+  }
   return forms;
 }
 
