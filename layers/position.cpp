@@ -2,13 +2,14 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "collectives/error.h"
 #include "layers/layer_of.h"
 #include "layers/spatial.h"
-#include "runtime/graph/operations/first_rows.h"
 #include "runtime/graph/operations/repeat.h"
 #include "runtime/graph/operations/rotary.h"
+#include "runtime/graph/operations/zero_padding.h"
 
 namespace meshwork {
 
@@ -31,24 +32,26 @@ void describe(RotaryEmbeddingOptions& options, Visitor& option) {
 }
 
 SharedLayer PositionEmbedding(PositionEmbeddingOptions options) {
-  return layer_of(
-      "PositionEmbedding", std::move(options),
-      [](const PositionEmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
-        const Shape shape = builder.shape(x);
-        if (shape.size() != 3 || shape[1] > of.sequence_length) {
-          fail(
-              "expected sequences of at most {} places, of shape (batch, places, "
-              "features), found {}",
-              of.sequence_length, to_string(shape));
-        }
-        TensorId table = builder.variable("embeddings", {.shape = {of.sequence_length, shape[2]},
-                                                         .initializer = of.initializer,
-                                                         .regularizer = of.regularizer});
-        if (shape[1] < of.sequence_length) {
-          table = builder.apply(std::make_unique<FirstRowsOperation>(shape[1]), {table});
-        }
-        return builder.apply(std::make_unique<RepeatOperation>(), {x, table});
-      });
+  return layer_of("PositionEmbedding", std::move(options),
+                  [](const PositionEmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
+                    const Shape shape = builder.shape(x);
+                    if (shape.size() != 3 || shape[1] > of.sequence_length) {
+                      fail(
+                          "expected sequences of at most {} places, of shape (batch, places, "
+                          "features), found {}",
+                          of.sequence_length, to_string(shape));
+                    }
+                    TensorId table =
+                        builder.variable("embeddings", {.shape = {of.sequence_length, shape[2]},
+                                                        .initializer = of.initializer,
+                                                        .regularizer = of.regularizer});
+                    if (shape[1] < of.sequence_length) {
+                      std::vector<Border> behind{{0, shape[1] - of.sequence_length}};
+                      table = builder.apply(
+                          std::make_unique<ZeroPaddingOperation>(std::move(behind), 0), {table});
+                    }
+                    return builder.apply(std::make_unique<RepeatOperation>(), {x, table});
+                  });
 }
 
 SharedLayer RotaryEmbedding(RotaryEmbeddingOptions options) {

@@ -25,8 +25,9 @@ struct Border {
 
 class ZeroPaddingOperation final : public Operation {
  public:
-  /// `borders` by spatial dimension.
-  explicit ZeroPaddingOperation(std::vector<Border> borders) : borders_(std::move(borders)) {}
+  /// `borders` by dimension from `first` on; behind them is one more.
+  explicit ZeroPaddingOperation(std::vector<Border> borders, std::size_t first = 1)
+      : borders_(std::move(borders)), first_(first) {}
 
   std::string kind() const override {
     const bool cuts = std::any_of(borders_.begin(), borders_.end(), [](const Border& border) {
@@ -36,26 +37,27 @@ class ZeroPaddingOperation final : public Operation {
   }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 1);
-    if (inputs[0].size() != borders_.size() + 2) {
+    if (inputs[0].size() != first_ + borders_.size() + 1) {
       fail("expected an input of {} dimensions, batch, {} to pad, and channels, found shape {}",
-           borders_.size() + 2, borders_.size(), to_string(inputs[0]));
+           first_ + borders_.size() + 1, borders_.size(), to_string(inputs[0]));
     }
     Shape output = inputs[0];
     for (std::size_t d = 0; d < borders_.size(); ++d) {
-      output[d + 1] += borders_[d].before + borders_[d].behind;
-      if (output[d + 1] < 1) {
+      output[d + first_] += borders_[d].before + borders_[d].behind;
+      if (output[d + first_] < 1) {
         fail("cannot cut {} and {} elements off dimension {} of an input of shape {}",
-             -borders_[d].before, -borders_[d].behind, d + 1, to_string(inputs[0]));
+             -borders_[d].before, -borders_[d].behind, d + first_, to_string(inputs[0]));
       }
     }
     return output;
   }
   Rule rule(std::span<const Shape> inputs) const override {
     const std::string letters = dimension_letters(inputs[0].size());
-    return {.inputs = {letters}, .output = letters, .windows = letters.substr(1, borders_.size())};
+    return {
+        .inputs = {letters}, .output = letters, .windows = letters.substr(first_, borders_.size())};
   }
   Range window(int, int dimension, Range output, std::span<const Shape> inputs) const override {
-    const std::int64_t before = borders_[dimension - 1].before;
+    const std::int64_t before = borders_[static_cast<std::size_t>(dimension) - first_].before;
     const std::int64_t length = inputs[0][dimension];
     const std::int64_t begin = std::clamp<std::int64_t>(output.begin - before, 0, length);
     return {begin, std::clamp<std::int64_t>(output.end - before, begin, length)};
@@ -63,15 +65,14 @@ class ZeroPaddingOperation final : public Operation {
   double flops(std::span<const Shape>, const Shape&) const override { return 0; }
 
   void forward(Lowering& lowering) const override {
-    copy_into_zeros(lowering, common_part(lowering, borders_, false),
+    copy_into_zeros(lowering, common_part(lowering, false),
                     element_count(lowering.local_output_shape()), lowering.input(0),
                     lowering.output());
   }
   void backward(Lowering& lowering) const override {
     if (lowering.needs_gradient(0)) {
-      copy_into_zeros(lowering, common_part(lowering, borders_, true),
-                      element_count(lowering.local_shape(0)), lowering.output_gradient(),
-                      lowering.input_gradient(0));
+      copy_into_zeros(lowering, common_part(lowering, true), element_count(lowering.local_shape(0)),
+                      lowering.output_gradient(), lowering.input_gradient(0));
     }
   }
   bool backward_reads(int) const override { return false; }
@@ -79,16 +80,15 @@ class ZeroPaddingOperation final : public Operation {
  private:
   // What the local input and the local output have in common, as a copy from the first to the second;
   // `back` copies the other way.
-  static CopySpec common_part(const Lowering& lowering, const std::vector<Border>& borders,
-                              bool back) {
+  CopySpec common_part(const Lowering& lowering, bool back) const {
     const Block& x = lowering.block(0);
     const Block& y = lowering.output_block();
     CopyRegion region;
     std::int64_t from = 1;
     std::int64_t to = 1;
     for (std::size_t d = x.size(); d-- > 0;) {
-      const bool padded = d > 0 && d <= borders.size();
-      const std::int64_t shift = padded ? borders[d - 1].before : 0;
+      const bool padded = d >= first_ && d < first_ + borders_.size();
+      const std::int64_t shift = padded ? borders_[d - first_].before : 0;
       const Range common = intersection({x[d].begin + shift, x[d].end + shift}, y[d]);
       region.extents.insert(region.extents.begin(), std::max<std::int64_t>(common.length(), 0));
       region.source_offset += (common.begin - shift - x[d].begin) * from;
@@ -119,6 +119,7 @@ class ZeroPaddingOperation final : public Operation {
   }
 
   std::vector<Border> borders_;
+  std::size_t first_;
 };
 
 }  // namespace meshwork
