@@ -306,12 +306,7 @@ double elements_sent_bound(const RedistributionStep& step, const Shape& shape,
   const double n = static_cast<double>(mesh.size_over(step.axes));
   const double others = (n - 1) / n;
   const auto largest = [&](const Layout& layout) {
-    double elements = 1;
-    for (std::size_t dimension = 0; dimension < shape.size(); ++dimension) {
-      const std::int64_t parts = mesh.size_over(layout.dimensions[dimension]);
-      elements *= static_cast<double>(ceiling(shape[dimension], parts));
-    }
-    return elements;
+    return static_cast<double>(largest_block(layout, shape, mesh));
   };
   switch (step.kind) {
     case StepKind::slice:
