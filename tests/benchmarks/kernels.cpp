@@ -129,14 +129,16 @@ void add_volume_network(std::vector<Case>& all) {
   }
 }
 
-/// Causal attention: of a small network, and of GPT-2 on short and long sequences.
+/// Causal attention: of a small network, and of GPT-2 on short and long sequences; once with
+/// dropout.
 void add_attention(std::vector<Case>& all) {
   struct Sizes {
     std::int64_t batch, length, heads, elements;
+    float dropout = 0;
   };
-  for (const auto& [batch, length, heads, elements] :
+  for (const auto& [batch, length, heads, elements, dropout] :
        {Sizes{12, 64, 4, 32}, Sizes{4, 64, 12, 64}, Sizes{1, 1024, 12, 64},
-        Sizes{1, 4096, 12, 64}}) {
+        Sizes{1, 1024, 12, 64, 0.1f}, Sizes{1, 4096, 12, 64}}) {
     const AttentionShape at{.batch = batch,
                             .queries = length,
                             .keys = length,
@@ -146,14 +148,19 @@ void add_attention(std::vector<Case>& all) {
                             .value_length = elements,
                             .scale = 0.125f,
                             .causal = true,
+                            .dropout = dropout,
                             .all_heads = heads,
                             .all_queries = length,
                             .all_keys = length};
     const std::int64_t x = batch * length * heads * elements * 4, l = batch * heads * length * 4;
-    const AttentionSpec forward{at};
-    const AttentionGradientSpec backward{at};
-    all.push_back({forward, {x, x, x, x, l}, {forward.work().flops, "GFLOP/s"}});
-    all.push_back({backward, {x, x, x, x, l, x, x, x, x}, {backward.work().flops, "GFLOP/s"}});
+    const auto measure = [&](const KernelSpec& kernel, std::vector<std::int64_t> bytes,
+                             const std::vector<std::int64_t>& written) {
+      if (dropout > 0) bytes.push_back(static_cast<std::int64_t>(sizeof(StepScalars)));
+      bytes.insert(bytes.end(), written.begin(), written.end());
+      all.push_back({kernel, std::move(bytes), {kernel.work().flops, "GFLOP/s"}});
+    };
+    measure(AttentionSpec{at}, {x, x, x}, {x, l});
+    measure(AttentionGradientSpec{at}, {x, x, x, x, l, x}, {x, x, x});
   }
 }
 

@@ -15,7 +15,8 @@
 // over tiles have the same order in both, so that the bits are equal.
 //
 // Bound by FLOP: the products are the kernel's own (small_products.h), since a call of a library
-// takes longer than a tile. In float32 also where others multiply in bfloat16.
+// takes longer than a tile. In float32 also where others multiply in bfloat16. With dropout, Philox
+// takes a quarter of forward.
 #include "runtime/device/kernels/attention.h"
 
 #include <omp.h>
@@ -106,7 +107,7 @@ void turn(const Vectors& vectors, const Range& places, float scale, float* turne
   }
 }
 
-/// What dropout does to the probabilities of a pair of tiles.
+/// The least word of Philox that keeps a probability, and what multiplies those that are kept.
 struct Dropped {
   std::uint32_t least = 0;
   float factor = 1;  // of what is kept
@@ -117,25 +118,56 @@ struct Dropped {
     least = some ? static_cast<std::uint32_t>(word) : 0;
     factor = some ? 1 / (1 - rate) : 0;
   }
-  /// factors[key][query].
-  void factors_of(const AttentionShape& at, std::int64_t sample, std::int64_t head,
-                  const Range& queries, const Range& keys, std::uint64_t step,
-                  Scores& factors) const {
-    for (std::int64_t query = queries.begin; query < queries.end; ++query) {
-      const std::int64_t first = at.number_of(sample, head, query, keys.begin);
-      const std::int64_t end = first + keys.length();
-      for (std::int64_t group = first / group_words * group_words; group < end;
-           group += group_words) {
-        alignas(64) std::uint32_t words[group_words];
-        philox_group(at.random_key, static_cast<std::uint64_t>(group / 4), step, words);
-        for (std::int64_t i = std::max(first, group); i < std::min(end, group + group_words); ++i) {
-          factors[static_cast<std::size_t>(i - first)]
-                 [static_cast<std::size_t>(query - queries.begin)] =
-                     words[i - group] >= least ? factor : 0.0f;
+};
+
+/// Which probabilities of a pair of tiles dropout keeps.
+class Kept {
+ public:
+  Kept(const Dropped& dropped, const AttentionShape& at, std::int64_t sample, std::int64_t head,
+       const Range& queries, const Range& keys, std::uint64_t step)
+      : factor_(dropped.factor) {
+    // The counters of several queries fill groups better than those of one.
+    alignas(64) std::array<std::uint64_t, strip * row_counters + group_counters> counters{};
+    alignas(64) std::array<std::uint32_t, 4 * counters.size() + tile> words{};
+    for (std::int64_t begin = queries.begin; begin < queries.end; begin += strip) {
+      const std::int64_t count = std::min(strip, queries.end - begin);
+      std::array<std::size_t, strip> starts{};  // of the queries' words
+      std::size_t used = 0;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t first = at.number_of(sample, head, begin + i, keys.begin);
+        const std::int64_t end = (first + keys.length() + 3) / 4;
+        starts[static_cast<std::size_t>(i)] = 4 * used + static_cast<std::size_t>(first % 4);
+        for (std::int64_t counter = first / 4; counter < end; ++counter) {
+          counters[used++] = static_cast<std::uint64_t>(counter);
+        }
+      }
+      for (std::size_t c = 0; c < used; c += group_counters) {
+        philox_group(at.random_key, &counters[c], step, &words[4 * c]);
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        for (std::size_t word = 0; word < bits_.size(); ++word) {
+          const std::uint32_t* const of_keys =
+              &words[starts[static_cast<std::size_t>(i)] + 32 * word];
+          std::uint32_t kept = 0;
+#pragma omp simd reduction(| : kept)
+          for (std::uint32_t key = 0; key < 32; ++key) {
+            kept |= static_cast<std::uint32_t>(of_keys[key] >= dropped.least) << key;
+          }
+          bits_[word][static_cast<std::size_t>(begin - queries.begin + i)] = kept;
         }
       }
     }
   }
+  [[nodiscard]] float factor(std::int64_t key, std::int64_t query) const {
+    return (bits_[key / 32][query] >> (key % 32) & 1) != 0 ? factor_ : 0.0f;
+  }
+
+ private:
+  // A query's counters: the first key of a tile may be any word of its own.
+  static constexpr std::size_t row_counters = tile / 4 + 1;
+
+  float factor_;
+  std::array<OfQueries<std::uint32_t>, tile / 32> bits_{};  // of keys 32 word to 32 word + 31
 };
 
 /// Keys of a tile, and whole strips of queries that look at them, both from the begin of their tile.
@@ -345,8 +377,8 @@ class Forward {
   [[nodiscard]] std::int64_t room() const {
     if (one_query()) return with_margin(at_.keys, 1);
     const std::int64_t own = std::min(group_, tiles_) * (at_.key_length + width_);
-    const std::int64_t shared = in_lanes(at_.key_length) + width_ + 2 * tile;
-    return with_margin(tile * (own + shared), static_cast<int>(2 * group_) + 4);
+    const std::int64_t shared = in_lanes(at_.key_length) + width_ + tile;
+    return with_margin(tile * (own + shared), static_cast<int>(2 * group_) + 3);
   }
 
   // Groups of a head come one after the other, since they share its keys; first the last of them,
@@ -376,7 +408,6 @@ class Forward {
     float* const key_room = pieces.take(tile * in_lanes(at_.key_length));
     float* const value_room = pieces.take(tile * width_);
     Scores& scores = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
-    Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     std::array<std::optional<Queries>, group> all;
     for (std::int64_t i = tiles.begin; i < tiles.end; ++i) {
       float* const turned = pieces.take(tile * at_.key_length);
@@ -400,10 +431,10 @@ class Forward {
         of.looked_at.mask(keys, bands, count, scores);
         accumulate(scores, bands, of);
         if (at_.dropout > 0) {
-          dropped_.factors_of(here, sample, head, of.places, keys,
-                              step_of(operands, spec_.scalars()), factors);
+          const Kept kept(dropped_, here, sample, head, of.places, keys,
+                          step_of(operands, spec_.scalars()));
           each(bands, [&](std::int64_t key, std::int64_t query) {
-            scores[key][query] *= factors[key][query];
+            scores[key][query] *= kept.factor(key, query);
           });
         }
         if (!value_rows) value_rows = rows_of(v, whole, value_room);
@@ -547,8 +578,8 @@ class Backward {
                                   (part.of_queries ? key_width_ : 0);
     const std::int64_t tiles = std::min(group, part.query_tiles.length());
     const std::int64_t keys = part.of_keys ? part.key_tiles.length() : 0;
-    return with_margin(tile * (tiles * of_query + (keys + 1) * widths + 3 * tile),
-                       static_cast<int>(5 * group) + 7);
+    return with_margin(tile * (tiles * of_query + (keys + 1) * widths + 2 * tile),
+                       static_cast<int>(5 * group) + 6);
   }
 
   void run(std::int64_t sample, std::int64_t key_head, const Part& part, void* const* operands,
@@ -609,7 +640,6 @@ class Backward {
     float* const value_room = pieces.take(tile * value_width_);
     Scores& p = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     Scores& ds = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
-    Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
     std::array<std::optional<Queries>, group> all;
     for (std::int64_t i = tiles.begin; i < tiles.end; ++i) {
       const Range places = tile_of(at_.queries, i);
@@ -655,10 +685,10 @@ class Backward {
           p[key][query] = vector_exp_to_one(p[key][query] - l[query]);
         });
         if (drops) {
-          dropped_.factors_of(at_, sample, head, of.places, keys,
-                              step_of(operands, spec_.scalars()), factors);
+          const Kept kept(dropped_, at_, sample, head, of.places, keys,
+                          step_of(operands, spec_.scalars()));
           each(bands, [&](std::int64_t key, std::int64_t query) {
-            const float factor = factors[key][query], probability = p[key][query];
+            const float factor = kept.factor(key, query), probability = p[key][query];
             p[key][query] = probability * factor;
             ds[key][query] = probability * (ds[key][query] * factor - dot[query]);
           });

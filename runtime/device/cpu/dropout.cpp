@@ -2,9 +2,8 @@
 // the same elements.
 //
 // A block of a tensor is made of runs of consecutive global indices. Thirty-two Philox counters,
-// which cover 128 elements, are computed side by side, so that the rounds vectorise; their
-// multiplications, not memory, are what bounds the kernel. With AVX-512 on Zen 4 an element takes
-// 0.6 ns, 0.43 with rounds written in intrinsics, which know that a factor has 32 bits.
+// which cover 128 elements, are computed side by side, so that the rounds vectorise. Their
+// multiplications, not memory, bound the kernel: with AVX-512 an element takes 0.65 ns on a Xeon.
 #include <algorithm>
 #include <cstring>
 

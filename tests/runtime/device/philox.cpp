@@ -1,7 +1,10 @@
 #include "runtime/device/philox.h"
 
+#include <array>
+#include <random>
 #include <set>
 
+#include "runtime/device/philox_lanes.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::philox_test {
@@ -19,6 +22,27 @@ TEST_CASE("philox gives the published known answers") {
 TEST_CASE("the word of an element is one of its counter's four") {
   const auto words = philox(7, 25, 3);
   for (std::uint64_t i = 0; i < 4; ++i) CHECK(philox_word(7, 100 + i, 3) == words[i]);
+}
+
+TEST_CASE("counters side by side give the words of each") {
+  constexpr std::size_t count = 32;
+  std::mt19937_64 random(5);
+  const std::uint64_t key = random(), step = random();
+  PhiloxLanes<count> lanes;
+  std::array<std::uint64_t, count> blocks;
+  const std::uint64_t above = std::uint64_t{0xabcdef01} << 32;  // means nothing
+  for (std::size_t c = 0; c < count; ++c) {
+    blocks[c] = random();
+    const std::array<std::uint64_t, 4> words{blocks[c], blocks[c] >> 32, step, step >> 32};
+    for (std::size_t w = 0; w < 4; ++w) lanes[w][c] = above | static_cast<std::uint32_t>(words[w]);
+  }
+  philox_lanes(key, lanes);
+  for (std::size_t c = 0; c < count; ++c) {
+    const auto expected = philox(key, blocks[c], step);
+    for (std::size_t w = 0; w < 4; ++w) {
+      CHECK(static_cast<std::uint32_t>(lanes[w][c]) == expected[w]);
+    }
+  }
 }
 
 TEST_CASE("keys of different paths and seeds differ") {
