@@ -1,6 +1,7 @@
 // Cross-entropy, its gradient and rankings of rows with all their classes here, in one pass.
 //
-// The numbers are those of classes.cpp and rows.cpp, term by term in the same order. Rows of up to
+// The numbers are those of classes.cpp and rows.cpp, term by term in the same order. Only
+// probabilities of classes whose logits lie 87 and more below the maximum are 0 here. Rows of up to
 // 16 classes go by tiles (row_tiles.h): 64 rows of ten take 2 us, most of it the logarithms in
 // double, where the kernels one by one take 13.
 #include <cmath>
@@ -116,7 +117,7 @@ class TileComparison {
     TileRow<double> exponentials{}, weighted{}, weights{};
     for (std::int64_t j = 0; j < at_.columns; ++j) {
 #pragma omp simd
-      for (int row = 0; row < tile_rows; ++row) e[j][row] = vector_exp(x_[j][row] - m[row]);
+      for (int row = 0; row < tile_rows; ++row) e[j][row] = vector_exp_to_one(x_[j][row] - m[row]);
 #pragma omp simd
       for (int row = 0; row < tile_rows; ++row) {
         exponentials[row] += static_cast<double>(e[j][row]);
@@ -246,8 +247,9 @@ class RowComparison {
     // Exponentials stay where the gradient will be, if it is wanted.
     const auto z0 = static_cast<float>(
         dx == nullptr
-            ? lane_sum(0, columns_, [=](std::int64_t j) { return vector_exp(x[j] - m); })
-            : lane_sum(0, columns_, [=](std::int64_t j) { return dx[j] = vector_exp(x[j] - m); }));
+            ? lane_sum(0, columns_, [=](std::int64_t j) { return vector_exp_to_one(x[j] - m); })
+            : lane_sum(0, columns_,
+                       [=](std::int64_t j) { return dx[j] = vector_exp_to_one(x[j] - m); }));
     loss_ = logit_loss(z0, z1, z2);
     if (!spec_.gradient) return;
     const float share = z2 / z0, scale = spec_.scale;

@@ -20,7 +20,7 @@ KernelPointer compile(const LogitStatisticsSpec& spec, const Context& context) {
         const float m = at(others, 0)[row];
         float* z = at(others, 1) + row * 3;
         z[0] = static_cast<float>(
-            lane_sum(0, columns, [=](std::int64_t j) { return vector_exp(x[j] - m); }));
+            lane_sum(0, columns, [=](std::int64_t j) { return vector_exp_to_one(x[j] - m); }));
         z[1] = static_cast<float>(lane_sum(0, columns, [&](std::int64_t j) {
           // A class without weight does not count, also where its logit is -infinity.
           const float t = weight(j);

@@ -71,7 +71,8 @@ void softmax_tile(const float* x, float* y, const TileAt& at) {
   const TileRow<> m = maxima(tile, at.columns);
   for (std::int64_t j = 0; j < at.columns; ++j) {
 #pragma omp simd
-    for (int row = 0; row < tile_rows; ++row) tile[j][row] = vector_exp(tile[j][row] - m[row]);
+    for (int row = 0; row < tile_rows; ++row)
+      tile[j][row] = vector_exp_to_one(tile[j][row] - m[row]);
   }
   const TileRow<> sums = tile_sums(
       at.columns, [&](std::int64_t j, int row) { return static_cast<double>(tile[j][row]); });
@@ -85,7 +86,7 @@ void softmax_tile(const float* x, float* y, const TileAt& at) {
 void softmax_row(const float* x, float* y, std::int64_t columns) {
   const float m = row_maximum(x, columns);
 #pragma omp simd
-  for (std::int64_t j = 0; j < columns; ++j) y[j] = vector_exp(x[j] - m);
+  for (std::int64_t j = 0; j < columns; ++j) y[j] = vector_exp_to_one(x[j] - m);
   const auto sum = static_cast<float>(lane_sum(0, columns, [=](std::int64_t j) { return y[j]; }));
 #pragma omp simd
   for (std::int64_t j = 0; j < columns; ++j) y[j] /= sum;

@@ -13,10 +13,10 @@
 namespace meshwork::cpu {
 
 /// e^x = p * 2^n for x between -105 and 89. p lies around 1. `shifted` has the bits of `shift` plus
-/// n, and the low 9 bits of `shift` are 0.
+/// n, and the low 9 bits of `shift` are 127: those of `shifted` are the exponent of 2^n.
 struct VectorExp {
   float p, shifted;
-  static constexpr float shift = 12582912.0f;  // 1.5 * 2^23
+  static constexpr float shift = 12582912.0f + 127;  // 1.5 * 2^23 + 127
 
   explicit VectorExp(float x) {
     shifted = x * 1.44269504088896341f + shift;
@@ -51,10 +51,8 @@ struct VectorExp {
 /// e^x for x up to 80, in two thirds of the instructions; 0 below -87.
 [[nodiscard]] inline float vector_exp_to_one(float x) {
   const VectorExp e(x);
-  // n is added to the exponent of p.
-  const float y = std::bit_cast<float>(std::bit_cast<std::uint32_t>(e.p) +
-                                       (std::bit_cast<std::uint32_t>(e.shifted) << 23));
-  return x < -87.0f ? 0.0f : (x == x ? y : x);
+  const float power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(e.shifted) << 23);
+  return x < -87.0f ? 0.0f : e.p * power;
 }
 
 /// ln x for normal x > 0; -infinity for 0 and below the normal numbers, infinity for infinity, NaN
@@ -96,16 +94,17 @@ struct VectorExp {
   return rounded == 0.0f ? x : vector_log(sum) * (x / safe);
 }
 
-/// 1 / (1 + e^-x), from e^-|x| so that nothing overflows.
+/// 1 / (1 + e^-x), from e^-|x| so that nothing overflows; 0 below -87.
 [[nodiscard]] inline float vector_sigmoid(float x) {
   const float magnitude = x < 0.0f ? -x : x;
-  const float e = vector_exp(-magnitude);
+  const float e = vector_exp_to_one(-magnitude);
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
 [[nodiscard]] inline float vector_tanh(float x) {
   const float magnitude = x < 0.0f ? -x : x;
-  const float e = vector_exp(2.0f * magnitude);
+  // e^80 does not overflow, and tanh is 1 long before.
+  const float e = vector_exp_to_one(magnitude > 40.0f ? 80.0f : 2.0f * magnitude);
   const float large = 1.0f - 2.0f / (e + 1.0f);
   const float square = x * x;
   float p = -5.70498872745e-3f;

@@ -59,6 +59,7 @@ TEST_CASE("exp has the limits of exp") {
   CHECK(std::isnan(vector_exp(nan)));
   CHECK(vector_exp_to_one(0.0f) == 1.0f);
   CHECK(vector_exp_to_one(-87.01f) == 0.0f);
+  CHECK(vector_exp_to_one(-1e30f) == 0.0f);
   CHECK(vector_exp_to_one(-infinity) == 0.0f);
   CHECK(std::isnan(vector_exp_to_one(nan)));
   for (const std::uint32_t bits : {0xffffffffU, 0x7fffffffU}) {
@@ -95,6 +96,8 @@ TEST_CASE("sigmoid is relatively accurate and does not overflow") {
   CHECK(worst_error(vector_sigmoid, truth, -80, 80).error < 4 * unit);
   CHECK(vector_sigmoid(1000.0f) == 1.0f);
   CHECK(vector_sigmoid(-1000.0f) == 0.0f);
+  CHECK(vector_sigmoid(-86.9f) > 0.0f);
+  CHECK(vector_sigmoid(-87.1f) == 0.0f);
   CHECK(std::isnan(vector_sigmoid(nan)));
 }
 
@@ -102,6 +105,10 @@ TEST_CASE("tanh is relatively accurate") {
   const auto truth = [](double x) { return std::tanh(x); };
   CHECK(worst_error(vector_tanh, truth, -12, 12, 1e-30).error < 4 * unit);
   CHECK(worst_error(vector_tanh, truth, -1e-3, 1e-3, 1e-30).error < 4 * unit);
+  for (const float x : {39.9f, 40.1f, 45.0f, 100.0f, 1e30f}) {
+    CHECK(vector_tanh(x) == 1.0f);
+    CHECK(vector_tanh(-x) == -1.0f);
+  }
   CHECK(vector_tanh(infinity) == 1.0f);
   CHECK(vector_tanh(-infinity) == -1.0f);
   CHECK(std::isnan(vector_tanh(nan)));
