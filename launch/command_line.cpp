@@ -520,7 +520,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
 
   train->add_flag_callback(
       "--profile", [&line] { line.overrides.emplace_back("fit.profile=true", "--profile"); },
-      "Print the time of a step at the end, by layer and instruction");
+      "Print the time of a step at the end, by layer, instruction and kernel");
 
   CLI::App* evaluate =
       add_command(program, commands, "evaluate", "Compute the loss and the metrics",

@@ -177,7 +177,7 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
          "samples of a validation step; none: batch_size");
   option("validation_freq", options.validation_freq, positive, "epochs between validations");
   option("profile", options.profile,
-         "print the time of a step at the end, by layer and instruction");
+         "print the time of a step at the end, by layer, instruction and kernel");
   option.choice("verbose", options.verbose,
                 {{"auto", Verbosity::automatic},
                  {"bar", Verbosity::bar},

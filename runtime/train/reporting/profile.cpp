@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <map>
 
 #include "collectives/exchange.h"
 #include "runtime/config/text_table.h"
@@ -83,6 +85,28 @@ std::string table_of_parts(const std::vector<StepParts>& ranks, bool waiting, st
   return table.text(2, width);
 }
 
+// What kernels did in `seconds`.
+struct Rates {
+  double seconds = 0, flops = 0, bytes = 0;
+  std::optional<double> bound = 0;  // seconds; none if one of them has none
+
+  void add(double more, const KernelWork& work, const DeviceRates& rates) {
+    seconds += more;
+    flops += work.flops;
+    bytes += work.bytes;
+    const std::optional<double> least = rates.bound(work);
+    bound = bound && least ? std::optional(*bound + *least) : std::nullopt;
+  }
+  // Appends the seconds, their share of a step, and the rates to `row`.
+  void append_to(std::vector<std::string>& row, double step) const {
+    const bool known = seconds > 0;
+    row.insert(row.end(), {in_microseconds(seconds), percent(seconds / step),
+                           known && flops > 0 ? fmt::format("{:.1f}", flops / seconds * 1e-9) : "",
+                           known && bytes > 0 ? fmt::format("{:.1f}", bytes / seconds * 1e-9) : "",
+                           known && bytes > 0 && bound ? percent(*bound / seconds) : ""});
+  }
+};
+
 // Layers in the order in which they first come, below each its instructions.
 std::string table_of_instructions(const Program& program, const DeviceRates& rates, double step,
                                   std::size_t width) {
@@ -108,22 +132,59 @@ std::string table_of_instructions(const Program& program, const DeviceRates& rat
       sum += seconds;
       const bool unnamed = labels[i] == layer;
       if (unnamed && !has_kernels) continue;  // it stands for itself, as often as it comes
-      std::vector<std::string> row{"  " + (unnamed ? "collective" : kernel_of(labels[i])),
-                                   in_microseconds(seconds),
-                                   percent(seconds / step),
-                                   "",
-                                   "",
-                                   ""};
-      if (const std::optional<KernelWork>& work = program.works()[i]; work && seconds > 0) {
-        if (work->flops > 0) row[3] = fmt::format("{:.1f}", work->flops / seconds * 1e-9);
-        row[4] = fmt::format("{:.1f}", work->bytes / seconds * 1e-9);
-        if (const auto bound = rates.bound(*work)) row[5] = percent(*bound / seconds);
+      std::vector<std::string> row{"  " + (unnamed ? "collective" : kernel_of(labels[i]))};
+      Rates of_row;
+      if (const std::optional<KernelWork>& work = program.works()[i]) {
+        of_row.add(seconds, *work, rates);
+      } else {
+        of_row.seconds = seconds;
       }
+      of_row.append_to(row, step);
       rows.push_back(std::move(row));
     }
     table.add({layer, in_microseconds(sum), percent(sum / step), "", "", ""});
     for (std::vector<std::string>& row : rows) table.add(std::move(row));
   }
+  return table.text(2, width);
+}
+
+// Kernels of equal text share a row, whatever their layers. The longest come first.
+std::string table_of_kernels(const Program& program, const DeviceRates& rates, double step,
+                             std::size_t width) {
+  constexpr std::size_t most_rows = 40;
+  struct Same {
+    int times = 0;
+    Rates rates;
+  };
+  std::map<std::string, Same> by_text;
+  const MeasuredTimes& measured = program.measured();
+  for (std::size_t i = 0; i < program.works().size(); ++i) {
+    const std::optional<KernelWork>& work = program.works()[i];
+    if (!work) continue;
+    Same& same = by_text[kernel_of(program.labels()[i])];
+    same.rates.add(measured.seconds[i] / static_cast<double>(measured.runs), *work, rates);
+    ++same.times;
+  }
+  std::vector<std::pair<std::string, Same>> all(by_text.begin(), by_text.end());
+  std::ranges::stable_sort(all, std::greater(),
+                           [](const auto& one) { return one.second.rates.seconds; });
+  TextTable table({"kernel", "times", "us", "share", "GFLOP/s", "GB/s", "of its bound"},
+                  {1, 2, 3, 4, 5, 6});
+  const auto add = [&](const std::string& text, const Same& same) {
+    std::vector<std::string> row{text, std::to_string(same.times)};
+    same.rates.append_to(row, step);
+    table.add(std::move(row));
+  };
+  Same rest;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [text, same] = all[i];
+    if (i < most_rows) {
+      add(text, same);
+    } else {
+      rest.rates.seconds += same.rates.seconds, rest.times += same.times;
+    }
+  }
+  if (rest.times > 0) add("others", rest);
   return table.text(2, width);
 }
 
@@ -321,7 +382,9 @@ std::string StepProfile::report(std::size_t width) const {
   bounds += fmt::format(" {}, would take; where fewer bytes decide, none is known\n",
                         fmt::join(bandwidths, ", "));
   return text + wrapped(bounds, width) +
-         table_of_instructions(step_->program(), rates_, ranks_.front().step, width);
+         table_of_instructions(step_->program(), rates_, ranks_.front().step, width) +
+         "rank 0 by kernel\n" +
+         table_of_kernels(step_->program(), rates_, ranks_.front().step, width);
 }
 
 }  // namespace meshwork

@@ -95,8 +95,8 @@ class StepProfile {
                const Plan& plan, const StepWalk& walk);
   /// Means of this rank; none if no step has counted.
   [[nodiscard]] std::optional<StepParts> parts() const;
-  /// Tables for a terminal, on the root; "" elsewhere. On lines of at most `width` columns, if that
-  /// is not 0.
+  /// Tables for a terminal, by part, instruction and kernel, on the root; "" elsewhere. On lines of
+  /// at most `width` columns, if that is not 0.
   [[nodiscard]] std::string report(std::size_t width = 0) const;
 
  private:

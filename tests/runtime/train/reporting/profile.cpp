@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <optional>
+#include <regex>
 #include <sstream>
 
 #include "layers/dense.h"
@@ -20,7 +21,8 @@ namespace {
 
 /// What `fit` prints of `batches` batches of 12 rows, and the logs of the last epoch.
 std::pair<std::string, Logs> fitted(DeviceMesh& mesh, std::int64_t batches, bool profile,
-                                    std::optional<Distribution> spread = std::nullopt) {
+                                    std::optional<Distribution> spread = std::nullopt,
+                                    int more_layers = 0) {
   const auto data = std::make_shared<SyntheticSource>(
       12 * batches,
       std::vector<SyntheticField>{
@@ -28,7 +30,8 @@ std::pair<std::string, Logs> fitted(DeviceMesh& mesh, std::int64_t batches, bool
           {"y", {5}, ElementType::float32, FieldRole::target, SyntheticKind::uniform, -1, 1}},
       11);
   const auto input = Input({7});
-  const auto x = Dense({.name = "hidden", .units = 9, .activation = Activation::relu})(input);
+  auto x = Dense({.name = "hidden", .units = 9, .activation = Activation::relu})(input);
+  for (int i = 0; i < more_layers; ++i) x = Dense({.units = 9})(x);
   Model model(input, Dense({.name = "last", .units = 5})(x), spread.value_or(DataParallel(mesh)));
   model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0.01})});
   std::ostringstream printed;
@@ -82,6 +85,19 @@ TEST_CASE("of a pipeline a profile compares the step with its schedule, and tell
         (mesh.shape().rank_count() > 1));
   CHECK(has(text, "of it waiting") == (mesh.shape().rank_count() == 1));
   CHECK_FALSE(has(text, "nan"));
+}
+
+TEST_CASE("a profile sums kernels that do the same, whatever their layers") {
+  DeviceMesh mesh({{"data", -1}});
+  const std::string text = fitted(mesh, 50, true, std::nullopt, 3).first;
+  INFO(text);
+  if (mesh.rank() != 0) return;
+  const std::size_t begin = text.find("rank 0 by kernel");
+  REQUIRE(begin != std::string::npos);
+  const std::string kernels = text.substr(begin);
+  CHECK(std::regex_search(kernels, std::regex(R"(\n  matmul tn 9x9x\d+[a-z ]* 3 +\d)")));
+  CHECK(std::regex_search(kernels, std::regex(R"(\n  matmul tn 7x9x\d+[a-z ]* 1 +\d)")));
+  CHECK_FALSE(has(kernels, "wait for gradients"));
 }
 
 TEST_CASE("a run that is shorter than what does not count says so") {
