@@ -78,7 +78,10 @@ std::vector<std::string> entries(const Logs& logs, double samples_per_second,
     entries.push_back(fmt::format(" - {}{}{}: {}", name.substr(0, head), cut ? "~" : "",
                                   name.substr(name.size() - tail), format_value(value)));
   }
-  entries.push_back(fmt::format(" - {:.0f} samples/s", samples_per_second));
+  // Two significant digits below ten: a large model sees less than one sample a second.
+  entries.push_back(samples_per_second < 10
+                        ? fmt::format(" - {:.2g} samples/s", samples_per_second)
+                        : fmt::format(" - {:.0f} samples/s", samples_per_second));
   return entries;
 }
 

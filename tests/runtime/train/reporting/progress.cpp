@@ -110,7 +110,19 @@ TEST_CASE("an epoch that was stopped shows the steps that it had, right-aligned"
   display.update(3, 30, {});
   display.finish({{"loss", 1}});
   // Two steps of 1.5 s after the first, with 10 samples each.
-  CHECK(screen.take() == "  3/100 - 4s - 2s/step - loss: 1.0000 - 7 samples/s\n");
+  CHECK(screen.take() == "  3/100 - 4s - 2s/step - loss: 1.0000 - 6.7 samples/s\n");
+}
+
+TEST_CASE("a model that sees a sample in six seconds shows how many a second") {
+  Screen screen;
+  ProgressDisplay display = screen.display({.verbosity = Verbosity::lines});
+  display.begin(2);
+  screen.now += 9;
+  display.update(1, 1, {});
+  screen.now += 6.4;
+  display.update(2, 2, {});
+  display.finish({{"loss", 1}});
+  CHECK(screen.take() == "2/2 - 15s - 6s/step - loss: 1.0000 - 0.16 samples/s\n");
 }
 
 TEST_CASE("a pass that begins in the middle counts from there") {
@@ -246,7 +258,7 @@ TEST_CASE("in a file a long epoch shows a line every half minute") {
   CHECK(screen.take().empty());
   screen.now += 20;
   display.update(2, 20, {{"loss", 2}});
-  CHECK(screen.take() == "2/4 - 40s - 20s/step - loss: 2.0000 - 0 samples/s\n");
+  CHECK(screen.take() == "2/4 - 40s - 20s/step - loss: 2.0000 - 0.5 samples/s\n");
   screen.now += 20;
   display.update(3, 30, {{"loss", 2}});
   CHECK(screen.take().empty());
@@ -256,7 +268,7 @@ TEST_CASE("in a file a long epoch shows a line every half minute") {
   display.validated(1, 2);
   CHECK(screen.take() == "validation: 1/2\n");
   display.finish({{"loss", 1}});
-  CHECK(screen.take() == "4/4 - 80s - 20s/step - loss: 1.0000 - 0 samples/s\n");
+  CHECK(screen.take() == "4/4 - 80s - 20s/step - loss: 1.0000 - 0.5 samples/s\n");
 }
 
 TEST_CASE("a message stands above the bar") {
