@@ -7,6 +7,7 @@
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
 #include "runtime/graph/placement.h"
+#include "runtime/mesh/path_pattern.h"
 #include "runtime/train/engine/feed_ring.h"
 
 namespace meshwork {
@@ -16,7 +17,9 @@ namespace {
 std::map<TensorId, ClosedLayout> closed_by(const LayoutMap& layouts, const Graph& graph,
                                            UnmatchedLayouts unmatched,
                                            std::vector<std::string>& warnings) {
+  constexpr int mistakes_told = 3;  // of a key; a deep model repeats them in each block
   std::map<TensorId, ClosedLayout> closed;
+  std::map<std::pair<std::string, std::string>, int> mistakes;  // by origin and key
   std::string messages;
   const auto add = [&](const std::string& message) {
     messages += (messages.empty() ? "" : "\n") + message;
@@ -35,8 +38,15 @@ std::map<TensorId, ClosedLayout> closed_by(const LayoutMap& layouts, const Graph
                                     ? fmt::format("key {}", match->key)
                                     : fmt::format("key {} ({})", match->key, match->origin)};
     } catch (const Error& error) {
-      add(error.what());
+      if (++mistakes[{match->origin, match->key}] <= mistakes_told) add(error.what());
     }
+  }
+  for (const auto& [from, count] : mistakes) {
+    if (count <= mistakes_told) continue;
+    const auto& [origin, key] = from;
+    const int more = count - mistakes_told;
+    add(fmt::format("{}layout key \"{}\" does not fit {} more tensor{} either", before(origin), key,
+                    more, more == 1 ? "" : "s"));
   }
   for (const UnmatchedKey& key : layouts.unmatched(paths)) {
     if (unmatched == UnmatchedLayouts::warn) {

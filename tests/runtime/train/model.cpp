@@ -427,6 +427,27 @@ TEST_CASE("a layout that does not fit is an error that names its key") {
                     Catch::Contains("batch_axis") && Catch::Contains("data"));
 }
 
+TEST_CASE("a key that fits no block of a deep model names three tensors and counts the rest") {
+  DeviceMesh mesh({{"data", -1}, {"model", 1}});
+  LayoutMap layouts(mesh);
+  layouts.insert("block.*/kernel", {"model"}, "configs/a.yaml:7:3");
+  layouts.insert("block_[0-3]/bias", {unsharded, "model"}, "configs/a.yaml:8:3");
+  layouts.insert("block_[0-2]/output", {"model"}, "configs/a.yaml:9:3");
+  const auto x = Input({4});
+  SymbolicTensor y = x;
+  for (int i = 0; i < 6; ++i) y = Dense({.name = fmt::format("block_{}", i), .units = 4})(y);
+  CHECK_THROWS_WITH(
+      Model(x, y, ModelParallel(mesh, std::move(layouts))),
+      Catch::Contains("configs/a.yaml:7:3: block_2/kernel: the layout [model]") &&
+          !Catch::Contains("block_3/kernel") &&
+          Catch::Contains("configs/a.yaml:7:3: layout key \"block.*/kernel\" does not fit 3 more "
+                          "tensors either") &&
+          Catch::Contains("configs/a.yaml:8:3: layout key \"block_[0-3]/bias\" does not fit 1 more "
+                          "tensor either") &&
+          Catch::Contains("configs/a.yaml:9:3: block_2/output") &&
+          !Catch::Contains("configs/a.yaml:9:3: layout key"));
+}
+
 TEST_CASE("what is asked for wrongly is an error that says what there is") {
   const Samples samples(18);
   DeviceMesh mesh({{"data", -1}});
