@@ -120,6 +120,14 @@ struct Dropped {
   }
 };
 
+/// Bit i says whether words[i], of 32, is `least` or more.
+std::uint32_t bits_from(const std::uint32_t* words, std::uint32_t least) {
+  std::uint32_t bits = 0;
+#pragma omp simd reduction(| : bits)
+  for (std::uint32_t i = 0; i < 32; ++i) bits |= static_cast<std::uint32_t>(words[i] >= least) << i;
+  return bits;
+}
+
 /// Which probabilities of a pair of tiles dropout keeps.
 class Kept {
  public:
@@ -146,14 +154,8 @@ class Kept {
       }
       for (std::int64_t i = 0; i < count; ++i) {
         for (std::size_t word = 0; word < bits_.size(); ++word) {
-          const std::uint32_t* const of_keys =
-              &words[starts[static_cast<std::size_t>(i)] + 32 * word];
-          std::uint32_t kept = 0;
-#pragma omp simd reduction(| : kept)
-          for (std::uint32_t key = 0; key < 32; ++key) {
-            kept |= static_cast<std::uint32_t>(of_keys[key] >= dropped.least) << key;
-          }
-          bits_[word][static_cast<std::size_t>(begin - queries.begin + i)] = kept;
+          bits_[word][static_cast<std::size_t>(begin - queries.begin + i)] =
+              bits_from(&words[starts[static_cast<std::size_t>(i)] + 32 * word], dropped.least);
         }
       }
     }
