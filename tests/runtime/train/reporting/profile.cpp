@@ -2,8 +2,10 @@
 #include "runtime/device/kernels/activation.h"
 #include "runtime/device/kernels/precision.h"
 
+#include <algorithm>
 #include <cmath>
 #include <iostream>
+#include <numeric>
 #include <optional>
 #include <regex>
 #include <sstream>
@@ -22,7 +24,7 @@ namespace {
 /// What `fit` prints of `batches` batches of 12 rows, and the logs of the last epoch.
 std::pair<std::string, Logs> fitted(DeviceMesh& mesh, std::int64_t batches, bool profile,
                                     std::optional<Distribution> spread = std::nullopt,
-                                    int more_layers = 0) {
+                                    const std::vector<std::int64_t>& more_units = {}) {
   const auto data = std::make_shared<SyntheticSource>(
       12 * batches,
       std::vector<SyntheticField>{
@@ -31,7 +33,7 @@ std::pair<std::string, Logs> fitted(DeviceMesh& mesh, std::int64_t batches, bool
       11);
   const auto input = Input({7});
   auto x = Dense({.name = "hidden", .units = 9, .activation = Activation::relu})(input);
-  for (int i = 0; i < more_layers; ++i) x = Dense({.units = 9})(x);
+  for (const std::int64_t units : more_units) x = Dense({.units = units})(x);
   Model model(input, Dense({.name = "last", .units = 5})(x), spread.value_or(DataParallel(mesh)));
   model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0.01})});
   std::ostringstream printed;
@@ -87,17 +89,46 @@ TEST_CASE("of a pipeline a profile compares the step with its schedule, and tell
   CHECK_FALSE(has(text, "nan"));
 }
 
-TEST_CASE("a profile sums kernels that do the same, whatever their layers") {
-  DeviceMesh mesh({{"data", -1}});
-  const std::string text = fitted(mesh, 50, true, std::nullopt, 3).first;
-  INFO(text);
-  if (mesh.rank() != 0) return;
+/// The table of kernels, which is the last.
+std::string of_kernels(const std::string& text) {
   const std::size_t begin = text.find("rank 0 by kernel");
   REQUIRE(begin != std::string::npos);
-  const std::string kernels = text.substr(begin);
-  CHECK(std::regex_search(kernels, std::regex(R"(\n  matmul tn 9x9x\d+[a-z ]* 3 +\d)")));
+  return text.substr(begin);
+}
+
+TEST_CASE("a profile sums kernels that do the same, whatever their layers") {
+  DeviceMesh mesh({{"data", -1}});
+  const std::string text = fitted(mesh, 50, true, std::nullopt, {64, 64, 64, 64, 64}).first;
+  INFO(text);
+  if (mesh.rank() != 0) return;
+  const std::string kernels = of_kernels(text);
+  std::smatch row;  // rows of a block, times, microseconds, GFLOP/s
+  REQUIRE(std::regex_search(
+      kernels, row,
+      std::regex(R"(\n  matmul tn 64x64x(\d+)[a-z ]* (\d+) +([\d.]+) +[\d.]+ % +([\d.]+) )")));
+  CHECK(row[2] == "4");
+  // The rate is that of all four. Digits that are not shown, and sums of columns, are a part of it.
+  const double flops = 4 * 2.0 * 64 * 64 * std::stod(row[1]);
+  const double shown = std::stod(row[3]) * 1e-6 * std::stod(row[4]) * 1e9;
+  CHECK(shown > flops / 2);
+  CHECK(shown < flops * 2);
   CHECK(std::regex_search(kernels, std::regex(R"(\n  matmul tn 7x9x\d+[a-z ]* 1 +\d)")));
   CHECK_FALSE(has(kernels, "wait for gradients"));
+  CHECK_FALSE(has(kernels, "others"));
+}
+
+TEST_CASE("a profile sums what is behind forty kernels") {
+  DeviceMesh mesh({{"data", -1}});
+  std::vector<std::int64_t> units(20);
+  std::iota(units.begin(), units.end(), 10);
+  const std::string text = fitted(mesh, 50, true, std::nullopt, units).first;
+  INFO(text);
+  if (mesh.rank() != 0) return;
+  const std::string kernels = of_kernels(text);
+  std::smatch others;
+  REQUIRE(std::regex_search(kernels, others, std::regex(R"(\n  others +\d+ +[\d.]+ +[\d.]+ %)")));
+  // Above stand the title, the heading and the forty.
+  CHECK(std::count(kernels.begin(), others[0].first, '\n') == 41);
 }
 
 TEST_CASE("a run that is shorter than what does not count says so") {
