@@ -113,18 +113,6 @@ TEST_CASE("an epoch that was stopped shows the steps that it had, right-aligned"
   CHECK(screen.take() == "  3/100 - 4s - 2s/step - loss: 1.0000 - 6.7 samples/s\n");
 }
 
-TEST_CASE("a model that sees a sample in six seconds shows how many a second") {
-  Screen screen;
-  ProgressDisplay display = screen.display({.verbosity = Verbosity::lines});
-  display.begin(2);
-  screen.now += 9;
-  display.update(1, 1, {});
-  screen.now += 6.4;
-  display.update(2, 2, {});
-  display.finish({{"loss", 1}});
-  CHECK(screen.take() == "2/2 - 15s - 6s/step - loss: 1.0000 - 0.16 samples/s\n");
-}
-
 TEST_CASE("a pass that begins in the middle counts from there") {
   Screen screen;
   ProgressDisplay display = screen.display({.verbosity = Verbosity::lines});
