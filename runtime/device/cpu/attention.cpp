@@ -2,11 +2,13 @@
 //
 // A tile of 64 queries meets tiles of 64 keys, one after the other. Scores lie transposed, (key,
 // query): a vector holds a key's scores of 16 queries, so that maxima, exponentials and sums of all
-// queries go side by side, and no row is too short. While tiles of keys go on, a query's maximum m
-// grows; what was added up before is multiplied by exp(old m - new m). Tiles that no query looks at
-// are left out, so that a causal attention does half of the work. Of other tiles, bands are worked
-// on: 16 keys, or more that the same queries look at, and these queries, by 16. A group of
-// tiles of queries stays in the second cache. Each tile of keys enters the first once for the group.
+// queries go side by side, and no row is too short. Those of tiles are multiplied by log2(e), since
+// a power of two takes fewer instructions. While tiles of keys go on, a query's maximum m grows;
+// what was added up before is multiplied by 2^(old m - new m). Tiles that no query looks at are
+// left out, so that a causal attention does half of the work. Of other tiles, bands are worked on:
+// 16 keys, or more that the same queries look at, and these queries, by 16. A group of tiles of
+// queries stays in the second cache. Each tile of keys enters the first once for the group; the
+// next is prefetched meanwhile.
 //
 // Backward computes the scores of a pair of tiles again, from the logarithms that forward left, and
 // multiplies four times. Where samples and heads of keys are at least as many as threads, a thread
@@ -47,6 +49,7 @@ constexpr std::size_t strips = tile / strip;
 constexpr std::int64_t tile_count(std::int64_t length) {
   return (length + tile - 1) / tile;
 }
+constexpr float log2_of_e = 1.44269504088896341f;
 constexpr float no_score = -std::numeric_limits<float>::infinity();
 
 /// A value for each query of a tile.
@@ -94,6 +97,19 @@ RowMatrix rows_of(const Vectors& vectors, const Range& places, float* room) {
     std::fill(to + vectors.elements, to + width, 0.0f);
   }
   return {room, width};
+}
+
+/// Prefetches share `i` of `count` of the vectors at `places` into the second cache, before
+/// `rows_of` reads them.
+void prefetch(const Vectors& vectors, const Range& places, std::int64_t i, std::int64_t count) {
+  constexpr std::int64_t line = 16;
+  constexpr int to_read = 0, second_cache = 2;
+  const std::int64_t share = (tile + count - 1) / count, begin = places.begin + i * share;
+  for (std::int64_t place = begin; place < std::min(places.end, begin + share); ++place) {
+    for (std::int64_t e = 0; e < vectors.elements; e += line) {
+      __builtin_prefetch(vectors.at(place) + e, to_read, second_cache);
+    }
+  }
 }
 
 /// turned[element][place] = scale * vectors; 0 behind the last place.
@@ -415,15 +431,17 @@ class Forward {
       float* const turned = pieces.take(tile * at_.key_length);
       Queries& of = all[static_cast<std::size_t>(i - tiles.begin)].emplace(
           here, tile_of(at_.queries, i), mask, bounds, turned, pieces.take(tile * width_));
-      turn(q, of.places, at_.scale, turned);
+      turn(q, of.places, at_.scale * log2_of_e, turned);
       std::fill_n(of.sums, of.places.length() * width_, 0.0f);
     }
     for (std::int64_t t = 0; t < tile_count(at_.keys); ++t) {
-      const Range whole = tile_of(at_.keys, t);
+      const Range whole = tile_of(at_.keys, t), next = tile_of(at_.keys, t + 1);
       std::optional<RowMatrix> key_rows, value_rows;
       for (std::int64_t i = 0; i < tiles.length(); ++i) {
         Queries& of = *all[static_cast<std::size_t>(i)];
         if (!of.looked_at.any(whole)) continue;
+        prefetch(k, next, i, tiles.length());
+        prefetch(v, next, i, tiles.length());
         Range keys = whole;
         keys.end = std::min(keys.end, of.looked_at.keys.end);  // of a piece, none are behind it yet
         const std::int64_t count = of.places.length();
@@ -513,10 +531,10 @@ class Forward {
 #pragma omp simd
     for (std::int64_t query = 0; query < tile; ++query) {
       base[query] = best[query] == no_score ? 0.0f : best[query];
-      factor[query] = vector_exp_to_one(m[query] - base[query]);
+      factor[query] = vector_exp2_to_one(m[query] - base[query]);
     }
     each(bands, [&](std::int64_t key, std::int64_t query) {
-      const float e = vector_exp_to_one(scores[key][query] - base[query]);
+      const float e = vector_exp2_to_one(scores[key][query] - base[query]);
       scores[key][query] = e;
       sum[query] += e;
     });
@@ -541,7 +559,7 @@ class Forward {
       const float* const sums = of.sums + query * width_;
       float* const to = y + (of.places.begin + query) * at_.heads * at_.value_length;
       for (std::int64_t e = 0; e < at_.value_length; ++e) to[e] = sums[e] * factor;
-      logarithms[of.places.begin + query] = empty ? 0.0f : of.m[query] + vector_log(l);
+      logarithms[of.places.begin + query] = empty ? 0.0f : of.m[query] / log2_of_e + vector_log(l);
     }
   }
 
@@ -649,7 +667,7 @@ class Backward {
           Queries{places, LookedAt(at_, places, mask, bounds)});
       of.turned_q = pieces.take(tile * at_.key_length);
       of.turned_dy = pieces.take(tile * at_.value_length);
-      turn(q, places, at_.scale, of.turned_q);
+      turn(q, places, at_.scale * log2_of_e, of.turned_q);
       turn(dy, places, 1, of.turned_dy);
       if (part.of_keys) {
         of.q_rows = rows_of(q, places, pieces.take(tile * key_width_));
@@ -659,23 +677,27 @@ class Backward {
         of.dq = pieces.take(tile * key_width_);
         std::fill_n(of.dq, tile * key_width_, 0.0f);
       }
-      std::copy_n(logarithms + places.begin, places.length(), of.l.data());
       for (std::int64_t query = places.begin; query < places.end; ++query) {
+        const auto place = static_cast<std::size_t>(query - places.begin);
+        of.l[place] = logarithms[query] * log2_of_e;
         float dot = 0;
         const float *a = y.at(query), *b = dy.at(query);
 #pragma omp simd reduction(+ : dot)
         for (std::int64_t e = 0; e < at_.value_length; ++e) dot += a[e] * b[e];
-        of.dot[static_cast<std::size_t>(query - places.begin)] = dot;
+        of.dot[place] = dot;
       }
     }
 
     for (std::int64_t j = part.key_tiles.begin; j < part.key_tiles.end; ++j) {
       const Range keys = tile_of(at_.keys, j);
+      const Range next = tile_of(std::min(at_.keys, part.key_tiles.end * tile), j + 1);
       std::optional<RowMatrix> key_rows, value_rows;
       for (std::int64_t i = 0; i < tiles.length(); ++i) {
         const Queries& of = *all[static_cast<std::size_t>(i)];
         const std::int64_t count = of.places.length();
         if (!of.looked_at.any(keys)) continue;
+        prefetch(k, next, i, tiles.length());
+        prefetch(v, next, i, tiles.length());
         const Bands bands = of.looked_at.bands(keys);
         if (!key_rows) key_rows = rows_of(k, keys, key_room);
         if (!value_rows) value_rows = rows_of(v, keys, value_room);
@@ -684,7 +706,7 @@ class Backward {
         score(*value_rows, at_.value_length, bands, of.turned_dy, ds);
         const OfQueries<>&l = of.l, &dot = of.dot;
         each(bands, [&](std::int64_t key, std::int64_t query) {
-          p[key][query] = vector_exp_to_one(p[key][query] - l[query]);
+          p[key][query] = vector_exp2_to_one(p[key][query] - l[query]);
         });
         if (drops) {
           const Kept kept(dropped_, at_, sample, head, of.places, keys,

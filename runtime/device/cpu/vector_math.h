@@ -55,6 +55,22 @@ struct VectorExp {
   return x < -87.0f ? 0.0f : e.p * power;
 }
 
+/// 2^x for x up to 127, in three quarters of the instructions of `vector_exp_to_one`; 0 below -126.
+/// The polynomial is that of least relative error which is 1 at 0.
+[[nodiscard]] inline float vector_exp2_to_one(float x) {
+  const float shifted = x + VectorExp::shift;
+  const float r = x - (shifted - VectorExp::shift);
+  float p = 1.55946812871746e-4f;
+  p = p * r + 1.34066437149972e-3f;
+  p = p * r + 9.61769295978622e-3f;
+  p = p * r + 5.55031055159046e-2f;
+  p = p * r + 2.40226527830054e-1f;
+  p = p * r + 6.93147214967731e-1f;
+  p = p * r + 1.0f;
+  const float power = std::bit_cast<float>(std::bit_cast<std::uint32_t>(shifted) << 23);
+  return x < -126.0f ? 0.0f : p * power;
+}
+
 /// ln x for normal x > 0; -infinity for 0 and below the normal numbers, infinity for infinity, NaN
 /// for negative x.
 [[nodiscard]] inline float vector_log(float x) {

@@ -181,6 +181,22 @@ TEST_CASE("attention and its gradients are what the formula says, on any number 
   check(whole(2, 4, 0, 2, 2, 8, 8));
 }
 
+TEST_CASE("scores that are far apart, large or infinite have the weights of the formula") {
+  AttentionShape at = whole(1, 3, 130, 1, 1, 1, 1);
+  at.scale = 1;
+  Numbers numbers(at);
+  std::ranges::fill(numbers.q, 1.0f);
+  // Each is -1000 less 100 times another number; the greatest stands in the second tile.
+  for (int j = 0; j < 130; ++j) {
+    numbers.k[static_cast<std::size_t>(j)] =
+        -1000 - 100.0f * static_cast<float>((j + 50) * 37 % 130);
+  }
+  const auto values = [&](float y) { return std::vector<float>(3, y); };
+  CHECK(results_of(at, numbers, 1).y == values(numbers.v[80]));
+  numbers.k[80] = -std::numeric_limits<float>::infinity();
+  CHECK(results_of(at, numbers, 1).y == values(numbers.v[(80 + 123) % 130]));
+}
+
 // Each factor of a product is off by this much at most, and results are products of three.
 TEST_CASE("attention in another precision differs by the rounding of factors") {
   AttentionShape at = whole(2, 100, 100, 4, 2, 64, 48);

@@ -67,6 +67,24 @@ TEST_CASE("exp has the limits of exp") {
   }
 }
 
+TEST_CASE("powers of two are accurate to two units in the last place") {
+  const auto truth = [](double x) { return std::exp2(x); };
+  const Worst worst = worst_error(vector_exp2_to_one, truth, -126, 127);
+  INFO("at " << worst.at);
+  CHECK(worst.error < 2 * unit);
+}
+
+TEST_CASE("powers of two have the limits of 2^x") {
+  CHECK(vector_exp2_to_one(0.0f) == 1.0f);
+  CHECK(vector_exp2_to_one(127.0f) == 0x1p127f);
+  CHECK(vector_exp2_to_one(-126.01f) == 0.0f);
+  CHECK(vector_exp2_to_one(-1e9f) == 0.0f);
+  CHECK(vector_exp2_to_one(-infinity) == 0.0f);
+  for (const std::uint32_t bits : {0xffffffffU, 0x7fffffffU}) {
+    CHECK(std::isnan(vector_exp2_to_one(std::bit_cast<float>(bits))));
+  }
+}
+
 TEST_CASE("log is accurate to two units in the last place") {
   const auto truth = [](double x) { return std::log(x); };
   CHECK(worst_error(vector_log, truth, 1e-7, 0.5).error < 2 * unit);
