@@ -4,7 +4,6 @@
 #include <mpi.h>
 
 #include <chrono>
-#include <ctime>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "collectives/error.h"
 #include "collectives/transport.h"
 #include "tests/support/catch.h"
+#include "tests/support/processor_seconds.h"
 
 namespace meshwork::shared_bells_test {
 
@@ -19,13 +19,6 @@ namespace {
 
 void wait_for_all(const Communicator& world) {
   check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
-}
-
-/// Seconds of a processor that this process has used.
-double processor_seconds() {
-  timespec used{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used);
-  return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
 }
 
 }  // namespace
@@ -75,11 +68,11 @@ TEST_CASE("a rank that waits for long leaves the processor to others") {
     }
   };
   run();
-  const double before = processor_seconds();
+  const double before = test::processor_seconds();
   if (world.rank() == 0) std::this_thread::sleep_for(std::chrono::seconds(1));
   run();
   // To wait is to look again a few hundred times, each some microseconds.
-  CHECK(processor_seconds() - before < 0.3);
+  CHECK(test::processor_seconds() - before < 0.3);
 }
 
 }  // namespace meshwork::shared_bells_test
