@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "collectives/blocks.h"
 #include "collectives/error.h"
 #include "collectives/hosted.h"
 #include "collectives/rank_names.h"
@@ -81,16 +82,29 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
   outgoing_.reserve(pushed_.size());
   incoming_.reserve(pushed_.size());
   queue_.reserve(static_cast<std::size_t>(options_.calls));
-  touch_calls(node, 64 + options_.small_bytes);
+  // Each rank touches its own pages first, which are near its processor then.
+  touch_calls(rank_, 0, touched_bytes_);
+  await_ranks(node);
+  check_mpi(MPI_Barrier(node.native()), "MPI_Barrier");
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) touch_calls(rank, 0, touched_bytes_);
+  }
 }
 
-void SharedGroup::expect_blocks(const Communicator& node) {
-  if (touched_bytes_ < call_bytes_) touch_calls(node, call_bytes_);
+void SharedGroup::expect_blocks(const AllToAll& what) {
+  // As all_to_all posts them.
+  const std::int64_t kept = what.send_counts[static_cast<std::size_t>(rank_)];
+  const std::int64_t sent = (total_of(what.send_counts) - kept) * element_bytes(what.type);
+  const std::int64_t blocks = sent <= options_.blocks_bytes ? sent : 0;
+  const std::int64_t bytes = rounded_up(64 + list_bytes() + blocks, 64);
+  if (bytes <= touched_bytes_) return;
+  touch_calls(rank_, touched_bytes_, bytes);
+  touched_bytes_ = bytes;
 }
 
-void SharedGroup::touch_calls(const Communicator& node, std::int64_t bytes) {
+void SharedGroup::touch_calls(int rank, std::int64_t from, std::int64_t to) {
   // Others may be using these pages: what they hold stays.
-  const auto touch = [&](int rank, std::int64_t at) {
+  const auto touch = [&](std::int64_t at) {
     const std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(of_rank(rank) + at));
     if (rank == rank_) {
       word.fetch_or(0);
@@ -98,21 +112,12 @@ void SharedGroup::touch_calls(const Communicator& node, std::int64_t bytes) {
       (void)word.load();
     }
   };
-  const auto touch_all_of = [&](int rank) {
-    touch(rank, 0);
-    for (std::int64_t call = 0; call < options_.calls; ++call) {
-      const std::int64_t begin = counters_bytes + call * call_bytes_;
-      for (std::int64_t at = touched_bytes_; at < bytes; at += page) touch(rank, begin + at);
-      touch(rank, begin + bytes - std::int64_t{sizeof(std::uint64_t)});
-    }
-  };
-  touch_all_of(rank_);
-  await_ranks(node);
-  check_mpi(MPI_Barrier(node.native()), "MPI_Barrier");
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) touch_all_of(rank);
+  touch(0);
+  for (std::int64_t call = 0; call < options_.calls; ++call) {
+    const std::int64_t begin = counters_bytes + call * call_bytes_;
+    for (std::int64_t at = from; at < to; at += page) touch(begin + at);
+    touch(begin + to - std::int64_t{sizeof(std::uint64_t)});
   }
-  touched_bytes_ = bytes;
 }
 
 SharedGroup::~SharedGroup() {

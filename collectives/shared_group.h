@@ -128,8 +128,9 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   void broadcast(const Broadcast& what, void* buffer);
   void exchange(const Exchange& what, const void* send, void* receive);
   void all_to_all(const AllToAll& what, const void* send, void* receive);
-  /// Makes room for the blocks of an all-to-all in the places of calls. Every rank calls it.
-  void expect_blocks(const Communicator& node);
+  /// Asks for the pages that this rank needs to post the blocks of an all-to-all with its notes, so
+  /// that no step has to.
+  void expect_blocks(const AllToAll& what);
 
   /// Advances started operations as far as it goes without waiting; whether it went on.
   bool advance_started();
@@ -196,9 +197,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
     std::uint64_t last_chunk = 0;  // of one that has to be read before it is sent
   };
 
-  /// Asks for the pages of the first `bytes` of every call's place, so that no step has to: each
-  /// rank first for its own, which are near its processor then. Every rank of the node calls it.
-  void touch_calls(const Communicator& node, std::int64_t bytes);
+  /// Asks for the pages of the bytes `from` to `to` of each place of `rank`'s for a call.
+  void touch_calls(int rank, std::int64_t from, std::int64_t to);
 
   // Where things are.
   [[nodiscard]] std::byte* of_rank(int rank) const;
@@ -270,7 +270,7 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   std::shared_ptr<SharedAgenda> agenda_;
   std::vector<SharedBells::Bell*> bells_of_others_;
   std::int64_t call_bytes_ = 0, rank_bytes_ = 0, channel_bytes_ = 0;
-  std::int64_t touched_bytes_ = 0;  // of every call's place
+  std::int64_t touched_bytes_ = 64 + options_.small_bytes;  // of this rank's place of every call
   SharedMemory memory_;
   SharedWaiting waiting_;
 

@@ -109,7 +109,7 @@ class Implementation final : public SharedTransport {
   [[nodiscard]] Compiled made(const Communicator& communicator, const AllToAll& what, Use) {
     if (communicator.size() == 1) return mpi_->compile(communicator, what);
     SharedGroup& group = attached(communicator);
-    group.expect_blocks(communicator);
+    group.expect_blocks(what);
     return done_by(
         [&group, what](const void* send, void* receive) { group.all_to_all(what, send, receive); });
   }
