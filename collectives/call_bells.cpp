@@ -12,7 +12,6 @@
 #include <chrono>
 #include <climits>
 #include <ctime>
-#include <random>
 #include <sstream>
 #include <string_view>
 
@@ -62,8 +61,7 @@ CallBells::CallBells(const Communicator& ranks) : own_rank_(ranks.rank()), own_(
   std::string told;
   if (is_far) {
     socket_ = open_datagram_socket(1 << 16);
-    std::random_device random;
-    key_ = fmt::format("{:08x}{:08x}", random(), random());
+    key_ = random_datagram_key();
     told = fmt::format("{} {}", key_, socket_.port);
     for (const std::uint32_t host : own_datagram_hosts()) told += fmt::format(" {}", host);
   }

@@ -1,10 +1,17 @@
 #include "collectives/datagrams.h"
 
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "collectives/error.h"
 
 namespace meshwork {
 
@@ -43,6 +50,14 @@ DatagramSocket open_datagram_socket(int room) {
   }
   ::close(file);
   return {};
+}
+
+std::string random_datagram_key() {
+  std::uint64_t key = 0;
+  if (::getrandom(&key, sizeof key, 0) != sizeof key) {
+    fail("there are no random numbers: getrandom: {}", std::strerror(errno));
+  }
+  return fmt::format("{:016x}", key);
 }
 
 }  // namespace meshwork

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace meshwork {
@@ -23,5 +24,9 @@ struct DatagramSocket {
 };
 /// Opens one that never blocks, with room for `room` bytes that have come. Fails nowhere.
 [[nodiscard]] DatagramSocket open_datagram_socket(int room);
+
+/// A word that strangers do not guess: those who know it begin their datagrams with it. Throws
+/// `Error` where the system has no random numbers.
+[[nodiscard]] std::string random_datagram_key();
 
 }  // namespace meshwork

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <random>
 #include <sstream>
 
 #include "collectives/datagrams.h"
@@ -20,8 +19,7 @@ SideChannel::SideChannel(const Communicator& ranks) {
     const DatagramSocket own = open_datagram_socket(1 << 22);  // reports may all come at once
     socket_ = own.file;
     if (socket_ >= 0) {
-      std::random_device random;
-      told = fmt::format("{:08x}{:08x} {}", random(), random(), own.port);
+      told = fmt::format("{} {}", random_datagram_key(), own.port);
       for (const std::uint32_t host : own_datagram_hosts()) told += fmt::format(" {}", host);
     }
   } else {
