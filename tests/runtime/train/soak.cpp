@@ -32,8 +32,9 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t rows = 24;
 constexpr std::int64_t warm_cycles = 100;
-// Over so many the least is taken: a checkpoint that is being written has a megabyte for itself.
-constexpr std::int64_t looks = 20;
+// Over so many the least is taken: a checkpoint that is being written has a megabyte and a
+// descriptor for itself, and a busy machine writes during most of them.
+constexpr std::int64_t looks = 100;
 
 std::int64_t cycles() {
   const char* asked = std::getenv("MESHWORK_SOAK_CYCLES");
