@@ -37,6 +37,13 @@ std::string why_stuck(const Actions& actions, const Pipeline& pipeline,
     return action.kind == Kind::backward || action.kind == Kind::input_gradients;
   };
   const auto rank_of = [&](std::int64_t stage) { return static_cast<std::size_t>(stage) % ranks; };
+  // By stage: those that it gets messages from, and those that it sends some to.
+  const auto stages = static_cast<std::size_t>(pipeline.stages());
+  std::vector<std::vector<std::int64_t>> sources(stages), targets(stages);
+  for (const auto& [from, to] : messages) {
+    sources[static_cast<std::size_t>(to)].push_back(from);
+    targets[static_cast<std::size_t>(from)].push_back(to);
+  }
   // By stage and micro-batch: what is done, and where in its rank's list a gradient is given back.
   const std::size_t all = index(pipeline.stages(), 0);
   std::vector<bool> forward(all, false), backward(all, false);
@@ -53,14 +60,17 @@ std::string why_stuck(const Actions& actions, const Pipeline& pipeline,
     const bool goes_forward = kind == Kind::forward;
     if (kind == Kind::weight_gradients && !backward[index(stage, micro_batch)]) return false;
     if (gives_back(action) && !forward[index(stage, micro_batch)]) return false;
-    for (const auto& [from, to] : messages) {
-      if (goes_forward && to == stage && !forward[index(from, micro_batch)]) return false;
-      if (gives_back(action) && from == stage && !backward[index(to, micro_batch)]) return false;
+    for (const std::int64_t from : sources[static_cast<std::size_t>(stage)]) {
+      if (goes_forward && !forward[index(from, micro_batch)]) return false;
+    }
+    for (const std::int64_t to : targets[static_cast<std::size_t>(stage)]) {
+      if (gives_back(action) && !backward[index(to, micro_batch)]) return false;
     }
     for (std::size_t i = 0; i < next[rank] && !goes_forward; ++i) {
       const Action& before = actions[rank][i];
-      for (const auto& [from, to] : messages) {
-        if (!gives_back(before) || to != before.stage || rank_of(from) == rank) continue;
+      if (!gives_back(before)) continue;
+      for (const std::int64_t from : sources[static_cast<std::size_t>(before.stage)]) {
+        if (rank_of(from) == rank) continue;
         const std::ptrdiff_t receives = back_at[index(from, before.micro_batch)];
         if (static_cast<std::ptrdiff_t>(next[rank_of(from)]) >= receives - 1) continue;
         const double taken =
@@ -133,24 +143,34 @@ PipelineSchedule written(const std::vector<std::string>& lists) {
 }  // namespace
 
 TEST_CASE("a stage goes forward and backward with each micro-batch once, in ascending order") {
-  with_all([](const PipelineSchedule& schedule, const Pipeline& pipeline) {
+  // The first action that is not as it has to be, or "".
+  const auto wrong = [](const std::vector<Action>& actions, const Pipeline& pipeline,
+                        std::int64_t coordinate) -> std::string {
+    std::map<std::int64_t, std::array<std::int64_t, 3>> next;  // by stage: F, B or I, W
+    for (const Action& action : actions) {
+      auto& [forward, backward, weights] = next[action.stage];
+      std::int64_t& own = action.kind == Kind::forward            ? forward
+                          : action.kind == Kind::weight_gradients ? weights
+                                                                  : backward;
+      const bool is_next = action.micro_batch == own++;
+      if (action.kind == Kind::backward) ++weights;
+      if (!is_next || action.stage % pipeline.ranks != coordinate || backward > forward ||
+          weights > backward) {
+        return to_string(action);
+      }
+    }
+    if (std::ssize(next) != pipeline.chunks) return "other stages than its own";
+    for (const auto& [stage, counts] : next) {
+      for (const std::int64_t count : counts) {
+        if (count != pipeline.micro_batches)
+          return fmt::format("stage {} has too few or too many", stage);
+      }
+    }
+    return "";
+  };
+  with_all([&](const PipelineSchedule& schedule, const Pipeline& pipeline) {
     for (std::int64_t coordinate = 0; coordinate < pipeline.ranks; ++coordinate) {
-      std::map<std::int64_t, std::array<std::int64_t, 3>> next;  // by stage: F, B or I, W
-      for (const Action& action : schedule.list(pipeline, coordinate)) {
-        auto& [forward, backward, weights] = next[action.stage];
-        REQUIRE(action.stage % pipeline.ranks == coordinate);
-        std::int64_t& own = action.kind == Kind::forward            ? forward
-                            : action.kind == Kind::weight_gradients ? weights
-                                                                    : backward;
-        REQUIRE(action.micro_batch == own++);
-        if (action.kind == Kind::backward) ++weights;
-        REQUIRE(backward <= forward);
-        REQUIRE(weights <= backward);
-      }
-      REQUIRE(std::ssize(next) == pipeline.chunks);
-      for (const auto& [stage, counts] : next) {
-        for (const std::int64_t count : counts) REQUIRE(count == pipeline.micro_batches);
-      }
+      REQUIRE(wrong(schedule.list(pipeline, coordinate), pipeline, coordinate) == "");
     }
   });
 }
