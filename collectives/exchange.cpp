@@ -1,6 +1,6 @@
 #include "collectives/exchange.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <mpi.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 #include "collectives/failed_write.h"
 #include "collectives/fnv1a.h"
 #include "collectives/hosted.h"
+#include "collectives/joined_text.h"
 #include "collectives/joint_failure.h"
 #include "collectives/rank_names.h"
 #include "collectives/text_list.h"
@@ -60,7 +61,7 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
   constexpr std::size_t most = 8;
   const std::size_t shown = std::min(ranks.size(), most);
   const std::span first(ranks.data(), shown);
-  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(first, ", "),
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", joined_text(first, ", "),
                      ranks.size() > shown ? fmt::format(" and {} more", ranks.size() - shown) : "");
 }
 

@@ -1,13 +1,12 @@
 #include "collectives/host_transports.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hierarchical_transport.h"
+#include "collectives/joined_text.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/nodes.h"
 #include "collectives/shared_transport.h"
@@ -64,7 +63,7 @@ std::span<const NamedTransport> named_transports() {
 std::unique_ptr<Transport> make_host_transport(std::string_view name, const Communicator& ranks) {
   const auto* const found = std::ranges::find(transports, name, &NamedTransport::name);
   if (found == std::end(transports)) {
-    fail("there is no transport \"{}\"; there are: {}", name, fmt::join(transport_names(), ", "));
+    fail("there is no transport \"{}\"; there are: {}", name, joined_text(transport_names(), ", "));
   }
   if (found->make == nullptr) {
     fail(

@@ -1,10 +1,11 @@
 #include "collectives/last_words.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <atomic>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "collectives/nodes.h"
 
 namespace meshwork {
@@ -68,7 +69,7 @@ std::string LastWords::missing() {
   }
   if (missing.empty()) return "";
   const bool is_one = missing.size() == 1;
-  return fmt::format("{} {} {} died or left", is_one ? "rank" : "ranks", fmt::join(missing, ", "),
+  return fmt::format("{} {} {} died or left", is_one ? "rank" : "ranks", joined_text(missing, ", "),
                      is_one ? "has" : "have");
 }
 

@@ -1,6 +1,6 @@
 #include "collectives/watchdog.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <mpi.h>
 #include <unistd.h>
 

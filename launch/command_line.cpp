@@ -1,6 +1,6 @@
 #include "launch/command_line.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "collectives/joined_text.h"
 #include "collectives/printable.h"
 #include "launch/command_tree.h"
 #include "launch/commands.h"
@@ -343,7 +344,7 @@ std::string problem_with(CLI::App& program, const CLI::App& asked, const CLI::Pa
     known.push_back(command->get_name());
   }
   if (left.empty()) {
-    if (&asked == &program) return fmt::format("expected a command: {}", fmt::join(known, ", "));
+    if (&asked == &program) return fmt::format("expected a command: {}", joined_text(known, ", "));
     return dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr
                ? wrong_count(asked, error.what())
                : std::string(error.what());
@@ -352,7 +353,7 @@ std::string problem_with(CLI::App& program, const CLI::App& asked, const CLI::Pa
   if (!name.starts_with("-")) {
     return known.empty() ? fmt::format("unexpected argument \"{}\"", name)
                          : fmt::format("unknown command \"{}\"{} (known: {})", name,
-                                       did_you_mean(name, known), fmt::join(known, ", "));
+                                       did_you_mean(name, known), joined_text(known, ", "));
   }
   known.clear();
   for (const CLI::Option* option : asked.get_options()) {
@@ -391,7 +392,7 @@ Settings asked_for(const CLI::App& command, const CommandLine& line) {
         std::any_of(line.overrides.begin(), line.overrides.end(),
                     [&](const ConfigOverride& change) { return change.origin == name; });
     if (option->count() > 0 && !in_configuration) {
-      asked.emplace_back(name, fmt::format("{}", fmt::join(option->results(), " ")));
+      asked.emplace_back(name, joined_text(option->results(), " "));
     }
   }
   return asked;
@@ -412,10 +413,10 @@ CLI::App* add_command(CLI::App& program, Commands& commands, const char* name, c
 }
 
 CLI::Validator one_of(std::vector<std::string> choices) {
-  const std::string listed = fmt::format("{{{}}}", fmt::join(choices, ","));
+  const std::string listed = fmt::format("{{{}}}", joined_text(choices, ","));
   return {[choices = std::move(choices)](std::string& text) -> std::string {
             if (std::ranges::find(choices, text) != choices.end()) return "";
-            return fmt::format("expected {}, found \"{}\"{}", fmt::join(choices, " or "), text,
+            return fmt::format("expected {}, found \"{}\"{}", joined_text(choices, " or "), text,
                                did_you_mean(text, choices));
           },
           listed};

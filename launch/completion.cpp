@@ -4,8 +4,8 @@
 // values that an option lists; a file where the value is called FILE or PATH; a YAML file for CONFIG; a
 // class or section for NAME. Other values, such as numbers, are not completed.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "collectives/joined_text.h"
 #include "launch/command_tree.h"
 
 namespace meshwork {
@@ -41,7 +41,7 @@ std::string assignments(const Value& value) {
     case Kind::nothing:
       return "kind=nothing";
     case Kind::words:
-      return "words=" + quoted(fmt::format("{}", fmt::join(value.words, " ")));
+      return "words=" + quoted(joined_text(value.words, " "));
     case Kind::files:
       return "kind=files";
     case Kind::configurations:
@@ -102,12 +102,12 @@ std::string bash_case(const CLI::App& command, const std::string& pattern, const
     const std::vector<std::string> names = names_of(*option);
     options.insert(options.end(), names.begin(), names.end());
     if (!names.empty() && !value_of(*option).empty()) {
-      text += fmt::format("        {}) {} ;;\n", fmt::join(names, " | "),
+      text += fmt::format("        {}) {} ;;\n", joined_text(names, " | "),
                           assignments(value(*option, line)));
     }
   }
   return text + fmt::format("        *) {} options='{}' ;;\n      esac\n      ;;\n",
-                            assignments(arguments), fmt::join(options, " "));
+                            assignments(arguments), joined_text(options, " "));
 }
 
 std::string bash(const CommandTree& tree, const CommandLine& line) {
@@ -137,7 +137,7 @@ std::string zsh_action(const CLI::Option& option, const CommandLine& line) {
     case Kind::nothing:
       return fmt::format("{}: ", name);
     case Kind::words:
-      return fmt::format("{}:({})", name, fmt::join(wanted.words, " "));
+      return fmt::format("{}:({})", name, joined_text(wanted.words, " "));
     case Kind::files:
       return fmt::format("{}:_files", name);
     case Kind::configurations:

@@ -1,5 +1,5 @@
 // meshwork inspect: what is in a checkpoint, or in a file of Keras's weights.
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +14,7 @@
 
 #include "collectives/element_type.h"
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "collectives/path_text.h"
 #include "collectives/printable.h"
 #include "launch/checkpoint_files.h"
@@ -122,7 +123,7 @@ std::string variable_tree(const CheckpointReader& reader) {
                "float32", tensor.layout, readable_bytes(bytes_of(tensor.shape)),
                !tensor.trainable    ? "not trained"
                : own == slots.end() ? ""
-                                    : fmt::format("{}", fmt::join(own->second, ", "))});
+                                    : joined_text(own->second, ", ")});
   }
   return table.text(2, text_width(STDOUT_FILENO));
 }
@@ -180,7 +181,7 @@ std::string main_points(const std::string& configuration, const std::string& tit
           layers.push_back(layer.single_entry("a layer").name);
         }
       }
-      add("model", fmt::format("{}", fmt::join(layers, ", ")));
+      add("model", joined_text(layers, ", "));
     }
     for (const char* name : {"mesh", "layout", "batch_axis", "loss", "optimizer", "metrics"}) {
       if (const auto node = document.find(name)) {
@@ -239,9 +240,9 @@ std::string text_of(const CheckpointReader& reader) {
         values.push_back(fmt::format("{} {}", name, value_text(value)));
       }
     }
-    add("callback", fmt::format("{}{}{}{}{}", record.class_name, about, values.empty() ? "" : ": ",
-                                fmt::format("{}", fmt::join(values, ", ")),
-                                record.keeps_weights ? "; keeps weights" : ""));
+    add("callback",
+        fmt::format("{}{}{}{}{}", record.class_name, about, values.empty() ? "" : ": ",
+                    joined_text(values, ", "), record.keeps_weights ? "; keeps weights" : ""));
   }
   text += fmt::format("\n{} variables, {} parameters, {} of them trained\n{}", sizes.count,
                       sizes.parameters, sizes.trained, variable_tree(reader));

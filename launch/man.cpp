@@ -1,8 +1,8 @@
 // `meshwork man`: the manual page meshwork(1), made of the help of all commands. `meshwork reference
 // --man` makes meshwork(5), of what a configuration may contain.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "collectives/joined_text.h"
 #include "launch/command_tree.h"
 #include "launch/roff.h"
 
@@ -24,8 +24,7 @@ std::string options(const CLI::App& command) {
   std::string text;
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string> names = names_of(*option);
-    text += roff_item(fmt::format("{}", fmt::join(names, ", ")), value_of(*option),
-                      roff(option->get_description()));
+    text += roff_item(joined_text(names, ", "), value_of(*option), roff(option->get_description()));
   }
   return text;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "launch/command_tree.h"
 #include "launch/commands.h"
 #include "launch/roff.h"
@@ -103,12 +104,6 @@ std::vector<Group> groups(const Catalog& catalog) {
   return all;
 }
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 std::string default_of(const OptionText& option) {
   if (option.required) return "required";
   return option.initial.empty() ? "\"\"" : option.initial;
@@ -128,7 +123,7 @@ std::string lines_of(const std::vector<OptionText>& options) {
 }
 
 std::string as_text(const Entry& entry) {
-  std::string text = joined(entry.names);
+  std::string text = joined_text(entry.names, ", ");
   if (!entry.explained.about.empty()) text += ": " + entry.explained.about;
   return text + "\n" + lines_of(entry.explained.options);
 }
@@ -142,7 +137,7 @@ std::string in_cell(std::string text) {
 }
 
 std::string as_markdown(const Entry& entry) {
-  std::string text = fmt::format("#### {}\n\n", joined(entry.names));
+  std::string text = fmt::format("#### {}\n\n", joined_text(entry.names, ", "));
   if (!entry.explained.about.empty()) text += fmt::format("{}\n\n", entry.explained.about);
   if (entry.explained.options.empty()) return text;
   text += "| option | meaning | type | default |\n|---|---|---|---|\n";
@@ -154,7 +149,7 @@ std::string as_markdown(const Entry& entry) {
 }
 
 std::string as_roff(const Entry& entry) {
-  std::string text = fmt::format(".SS \"{}\"\n", roff(joined(entry.names)));
+  std::string text = fmt::format(".SS \"{}\"\n", roff(joined_text(entry.names, ", ")));
   if (!entry.explained.about.empty()) text += roff(entry.explained.about) + ".\n";
   for (const OptionText& option : entry.explained.options) {
     const std::string type = option.expected.empty() ? "" : option.expected + "; ";

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "collectives/joined_text.h"
 #include "launch/version.h"
 #include "runtime/config/text_table.h"
 
@@ -60,7 +61,7 @@ std::string placing_text(const RunConfig& config, const MeshShape& mesh) {
         mesh.size(axis) * staged->chunks, staged->balanced ? " of about equal work" : "",
         config.fit_options().walk.schedule.name, config.fit_options().walk.micro_batches));
   }
-  return fmt::format("{}", fmt::join(all, "; "));
+  return joined_text(all, "; ");
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/joined_text.h"
 #include "collectives/path_text.h"
 #include "collectives/printable.h"
 #include "collectives/rank_names.h"
@@ -174,8 +175,7 @@ Opening Session::opening() {
 }
 
 void Session::tell_of_missing() {
-  const auto found =
-      distinct_texts(runtime_->world(), fmt::format("{}", fmt::join(missing_, "\n")));
+  const auto found = distinct_texts(runtime_->world(), joined_text(missing_, "\n"));
   if (found.size() > 1) {
     const auto lacking = std::find_if(found.begin(), found.end(),
                                       [](const DistinctText& one) { return !one.text.empty(); });

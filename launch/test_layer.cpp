@@ -1,7 +1,7 @@
 // meshwork test-layer: whether what a layer states of itself is true. Its gradients are compared with
 // differences of the loss, its numbers on every mesh of the ranks with those of one rank, and those in
 // pieces of positions with those of whole sequences.
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/exchange.h"
+#include "collectives/joined_text.h"
 #include "collectives/printable.h"
 #include "launch/commands.h"
 #include "launch/session.h"
@@ -161,7 +162,7 @@ int test_layer(Runtime& runtime, const CommandLine& line) {
       show(verdict(layer, report));
       const std::vector<std::string> never = report.never_split();
       if (runtime.size() > 1 && !never.empty()) {
-        show(fmt::format("  not tried, as no layout split it: {}\n", fmt::join(never, ", ")));
+        show(fmt::format("  not tried, as no layout split it: {}\n", joined_text(never, ", ")));
       }
     }
     if (runtime.size() == 1 && runtime.is_root()) {

@@ -1,12 +1,13 @@
 #include "layers/borders.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "collectives/joined_text.h"
 #include "layers/layer_of.h"
 #include "layers/spatial.h"
 #include "runtime/graph/operations/windows.h"
@@ -49,7 +50,7 @@ std::string to_text(const Borders<dimensions>& borders) {
   for (const Sides& sides : borders.sides) {
     texts.push_back(fmt::format("({}, {})", sides.before, sides.behind));
   }
-  return dimensions == 1 ? texts[0] : fmt::format("({})", fmt::join(texts, ", "));
+  return dimensions == 1 ? texts[0] : fmt::format("({})", joined_text(texts, ", "));
 }
 
 template <std::size_t dimensions>

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "layers/initializers/listed.h"
 #include "layers/layer_of.h"
 #include "runtime/graph/adapts.h"
@@ -20,7 +21,7 @@ void from_config(const ConfigNode& node, ChannelValues& of_channels) {
 std::string to_text(const ChannelValues& of_channels) {
   const auto& values = of_channels.values;
   return values.size() == 1 ? fmt::format("{}", values.front())
-                            : fmt::format("[{}]", fmt::join(values, ", "));
+                            : fmt::format("[{}]", joined_text(values, ", "));
 }
 
 template <class Visitor>

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "layers/layer_of.h"
 #include "runtime/graph/operations/permute.h"
 
@@ -26,7 +27,7 @@ SharedLayer Permute(PermuteOptions options) {
   }
   if (!once) {
     fail("{}: `dims` is ({}); expected a permutation of the dimensions of a sample, counted from 1",
-         called(options.name, "Permute"), fmt::join(options.dims, ", "));
+         called(options.name, "Permute"), joined_text(options.dims, ", "));
   }
   return layer_of("Permute", std::move(options),
                   [](const PermuteOptions& of, LayerBuilder& builder, TensorId x) {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "collectives/joined_text.h"
 #include "layers/layer_of.h"
 #include "runtime/graph/operations/slope.h"
 
@@ -24,7 +25,7 @@ SharedLayer PReLU(PReLUOptions options) {
   for (std::size_t i = 0; i < options.shared_axes.size(); ++i) {
     if (options.shared_axes[i] != static_cast<std::int64_t>(i) + 1) {
       fail("{}: shared_axes: expected the first of the dimensions 1, 2, ..., found [{}]",
-           called(options.name, "PReLU"), fmt::join(options.shared_axes, ", "));
+           called(options.name, "PReLU"), joined_text(options.shared_axes, ", "));
     }
   }
   return layer_of(
@@ -34,7 +35,7 @@ SharedLayer PReLU(PReLUOptions options) {
         const std::size_t shared = of.shared_axes.size();
         if (shared >= alpha.size()) {
           fail("`shared_axes` [{}] leave an input of shape {} no dimension of its own",
-               fmt::join(of.shared_axes, ", "), to_string(builder.shape(x)));
+               joined_text(of.shared_axes, ", "), to_string(builder.shape(x)));
         }
         std::fill_n(alpha.begin(), shared, 1);
         const TensorId variable = builder.variable("alpha", {.shape = alpha,

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "layers/layer_of.h"
 #include "runtime/graph/operations/reshape.h"
 
@@ -13,7 +14,7 @@ namespace {
 
 // "(4, -1)"; to_string of a shape would call -1 a batch.
 std::string written(const Shape& target) {
-  return fmt::format("({})", fmt::join(target, ", "));
+  return fmt::format("({})", joined_text(target, ", "));
 }
 
 }  // namespace

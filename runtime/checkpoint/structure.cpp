@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
@@ -193,11 +194,7 @@ class Walk {
     std::vector<hsize_t> most(dimensions);
     check_hdf5(H5Sget_simple_extent_dims(space, lengths.data(), most.data()), "no shape", subject_);
     const auto text = [](const std::vector<hsize_t>& numbers) {
-      std::string list;
-      for (const hsize_t number : numbers) {
-        list += (list.empty() ? "" : ", ") + std::to_string(number);
-      }
-      return '(' + list + ')';
+      return '(' + joined_text(numbers, ", ") + ')';
     };
     return text(lengths) + (most == lengths ? "" : " of " + text(most));
   }

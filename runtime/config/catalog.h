@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/joined_text.h"
 #include "runtime/config/node.h"
 #include "runtime/config/options.h"
 #include "runtime/config/tree.h"
@@ -212,7 +213,7 @@ class Catalog {
   [[nodiscard]] ConfigEntry entry_of(const ConfigNode& node) const {
     if constexpr (named_by_key<Value>) {
       const ConfigNode name = ConfigReader(node).required_node(
-          KindOf<Value>::key, fmt::format("one of {}", fmt::join(names_like<Value>(""), ", ")));
+          KindOf<Value>::key, fmt::format("one of {}", joined_text(names_like<Value>(""), ", ")));
       return {name.as<std::string>(), name, node};
     } else {
       return node.single_entry(KindOf<Value>::article);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "collectives/path_text.h"
 #include "collectives/printable.h"
 #include "collectives/with_type.h"
@@ -533,11 +534,9 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
   for (const CsvField& field : fields) {
     std::vector<const CsvColumn*> of_field;
     std::set<std::size_t> used;  // of the files
-    std::string names;
     for (const std::string& name : field.columns) {
       of_field.push_back(columns.find(name));
       used.insert(of_field.back()->place().file);
-      names += (names.empty() ? "" : ",") + name;
     }
     PlacedField place{.name = field.name,
                       .role = field.role,
@@ -548,7 +547,7 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
       place.file_bytes += files[f].scanner.file_bytes();
     }
     read.in_one_file.push_back(used.size() == 1 ? place.place : std::string());
-    place.place += ":" + names;
+    place.place += ":" + joined_text(field.columns, ",");
     const bool vector = field.vector || of_field.size() > 1;
     if (vector) place.shape.push_back(static_cast<std::int64_t>(of_field.size()));
     read.values.push_back(values_of_field(of_field, place.type));

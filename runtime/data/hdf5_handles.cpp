@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/joined_text.h"
 #include "collectives/printable.h"
 
 namespace meshwork {
@@ -207,8 +208,7 @@ std::string text_of(const ErrorStack& stack) {
   if (!stack.refusal.empty()) {
     return in_one_line(stack.refusal);
   }
-  std::string line;
-  for (const std::string& text : stack.texts) line += (line.empty() ? "" : ": ") + text;
+  const std::string line = joined_text(stack.texts, ": ");
   return line.empty() ? "HDF5 gave no reason" : in_one_line(line);
 }
 

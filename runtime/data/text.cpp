@@ -1,6 +1,6 @@
 #include "runtime/data/text.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "collectives/path_text.h"
 #include "collectives/with_type.h"
 #include "runtime/data/gzip_stream.h"
@@ -321,7 +322,7 @@ std::shared_ptr<const Source> open_text(const ConfigNode& node, const WrittenTex
     node.find("document_end")
         .value_or(node)
         .fail("files end with {}, and documents of the model with {}", *options.document_end,
-              fmt::join(ends, ", "));
+              joined_text(ends, ", "));
   }
   return std::make_shared<TextSource>(
       TextOptions{.files = one_or_more<std::string>(*options.file.node, "names of files"),

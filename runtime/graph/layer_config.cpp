@@ -1,6 +1,8 @@
 #include "runtime/graph/layer_config.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
+
+#include "collectives/joined_text.h"
 
 namespace meshwork {
 namespace {
@@ -60,7 +62,7 @@ void from_config(const ConfigNode& node, ConstrainedAxis& axis) {
 std::string to_text(const ConstrainedAxis& axis) {
   const auto& all = axis.dimensions;
   return all.size() == 1 ? fmt::format("{}", all.front())
-                         : fmt::format("[{}]", fmt::join(all, ", "));
+                         : fmt::format("[{}]", joined_text(all, ", "));
 }
 
 }  // namespace meshwork

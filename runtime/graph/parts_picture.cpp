@@ -1,7 +1,6 @@
 #include "runtime/graph/parts_picture.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/graph/placement.h"
 #include "runtime/mesh/block_grid.h"
 #include "runtime/mesh/svg_drawing.h"
@@ -89,7 +89,7 @@ std::string name_of_part(const Plan& plan, std::int64_t rank) {
        stage < pipeline.stages(); stage += pipeline.ranks) {
     stages.push_back(stage);
   }
-  return fmt::format("{}: stages {}", name, fmt::join(stages, ", "));
+  return fmt::format("{}: stages {}", name, joined_text(stages, ", "));
 }
 
 // The axes on which the ranks of the reports are the same, where these have several.

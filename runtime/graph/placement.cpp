@@ -6,6 +6,7 @@
 
 #include "collectives/element_type.h"
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/graph/operations/identity.h"
 #include "runtime/mesh/crossing.h"
 
@@ -284,7 +285,7 @@ void check_stages(const Plan& plan) {
           return std::string("every stage");
         }
         return fmt::format("stage{} {}", of.stages.size() == 1 ? "" : "s",
-                           fmt::join(of.stages, ", "));
+                           joined_text(of.stages, ", "));
       };
       if (goes(*maker, planned, true)) {
         fail(

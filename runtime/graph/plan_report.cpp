@@ -1,7 +1,6 @@
 #include "runtime/graph/plan_report.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "collectives/joined_text.h"
 #include "runtime/config/text_table.h"
 #include "runtime/device/narrowing.h"
 #include "runtime/graph/sequences.h"
@@ -204,7 +204,7 @@ std::string json_places(const Places& places, const MeshShape& mesh) {
   std::string text;
   for (const Place& place : places) {
     text += fmt::format("{}{}: [{}]", text.empty() ? "" : ", ", json_text(mesh.name(place.axis)),
-                        fmt::join(place.coordinates, ", "));
+                        joined_text(place.coordinates, ", "));
   }
   return "{" + text + "}";
 }
@@ -220,7 +220,7 @@ std::string json_tensors(const std::vector<ReportedTensor>& tensors, const MeshS
         "{}\n    {{\"path\": {}, \"shape\": [{}], \"layout\": {}, \"places\": {}, \"decided_by\": "
         "{}, "
         "\"block\": [{}], \"bytes\": {}, \"empty_blocks\": {}}}",
-        text.empty() ? "" : ",", json_text(tensor.path), fmt::join(tensor.shape, ", "),
+        text.empty() ? "" : ",", json_text(tensor.path), joined_text(tensor.shape, ", "),
         json_layout(tensor.layout, mesh), json_places(tensor.layout.places, mesh),
         json_text(tensor.reason), block, tensor.bytes, tensor.empty_ranks);
   }

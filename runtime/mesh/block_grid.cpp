@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 
 namespace meshwork {
 namespace {
@@ -15,11 +16,7 @@ std::string list_of(const std::vector<std::int64_t>& ranks) {
   const bool run = ranks.back() - ranks.front() + 1 == static_cast<std::int64_t>(ranks.size());
   if (ranks.size() > 2 && run) return fmt::format("{}-{}", ranks.front(), ranks.back());
   if (ranks.size() > 4) return fmt::format("{},{},…,{}", ranks[0], ranks[1], ranks.back());
-  std::string text;
-  for (const std::int64_t rank : ranks) {
-    text += fmt::format("{}{}", text.empty() ? "" : ",", rank);
-  }
-  return text;
+  return joined_text(ranks, ",");
 }
 
 }  // namespace

@@ -1,26 +1,18 @@
 #include "runtime/mesh/layout.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/config/nearest.h"
 
 namespace meshwork {
 namespace {
 
-std::string joined(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
-  return text.empty() ? "~" : text;
-}
-
 std::string bracketed(const std::vector<std::string>& entries) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < entries.size(); ++i) text += (i > 0 ? ", " : "") + entries[i];
-  return text + "]";
+  return "[" + joined_text(entries, ", ") + "]";
 }
 
 }  // namespace
@@ -36,7 +28,7 @@ std::string to_string(const Places& places, const MeshShape& mesh) {
   std::string text;
   for (const Place& place : places) {
     text += fmt::format("{}{}={}", text.empty() ? "" : " ", mesh.name(place.axis),
-                        fmt::join(place.coordinates, ","));
+                        joined_text(place.coordinates, ","));
   }
   return text;
 }
@@ -113,15 +105,12 @@ std::size_t LayoutHash::operator()(const Layout& layout) const {
 }
 
 std::string to_string(const Layout& layout, const MeshShape& mesh) {
-  const auto names_of = [&](const std::vector<Axis>& axes) {
-    std::vector<std::string> names;
-    for (const Axis axis : axes) names.push_back(mesh.name(axis));
-    return names;
-  };
   std::vector<std::string> entries;
-  for (const std::vector<Axis>& axes : layout.dimensions) entries.push_back(joined(names_of(axes)));
+  for (const std::vector<Axis>& axes : layout.dimensions) {
+    entries.push_back(axes.empty() ? "~" : mesh.names(axes));
+  }
   std::string text = bracketed(entries);
-  if (!layout.partial.empty()) text += " partial over " + joined(names_of(layout.partial));
+  if (!layout.partial.empty()) text += " partial over " + mesh.names(layout.partial);
   if (!layout.places.empty()) text += " at " + to_string(layout.places, mesh);
   return text;
 }
@@ -175,7 +164,9 @@ std::int64_t largest_block(const Layout& layout, const Shape& shape, const MeshS
 
 std::string to_string(const TensorLayout& layout) {
   std::vector<std::string> entries;
-  for (const DimensionAxes& dimension : layout) entries.push_back(joined(dimension.axes));
+  for (const DimensionAxes& dimension : layout) {
+    entries.push_back(dimension.axes.empty() ? "~" : joined_text(dimension.axes, "+"));
+  }
   return bracketed(entries);
 }
 

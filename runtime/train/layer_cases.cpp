@@ -1,6 +1,6 @@
 #include "runtime/train/layer_cases.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/graph/operations/bias.h"
 #include "runtime/graph/operations/contraction.h"
 
@@ -83,7 +84,7 @@ ValuesForShape numbers_below(std::int64_t count) {
 std::string in_words(const std::vector<Shape>& samples) {
   std::string text;
   for (const Shape& sample : samples) {
-    text += fmt::format("{}[{}]", text.empty() ? "" : " and ", fmt::join(sample, ", "));
+    text += fmt::format("{}[{}]", text.empty() ? "" : " and ", joined_text(sample, ", "));
   }
   return text;
 }

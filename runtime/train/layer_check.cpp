@@ -1,6 +1,6 @@
 #include "runtime/train/layer_check.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <mpi.h>
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/joined_text.h"
 #include "collectives/rank_names.h"
 #include "collectives/text_list.h"
 #include "runtime/config/nearest.h"
@@ -295,7 +296,7 @@ std::set<std::string> letters_of(const LayerCase& subject, const Plan& plan, boo
   for (const PlannedOperation& operation : plan.operations) {
     if (!operation.path.starts_with(subject.layer + "/")) continue;
     const Rule& rule = operation.rule;
-    const std::string inputs = fmt::format("{}", fmt::join(rule.inputs, ","));
+    const std::string inputs = joined_text(rule.inputs, ",");
     for (const char letter : letters_in(rule)) {
       const auto axes = operation.split.find(letter);
       const bool is_split = axes != operation.split.end() && plan.mesh.size_over(axes->second) > 1;
@@ -465,7 +466,7 @@ std::string differences(const LayerOutcome& found, const LayerOutcome& expected,
   }
   if (others.empty()) return first;
   return fmt::format("{}; so {} {}", first, others.size() == 1 ? "does" : "do",
-                     fmt::join(others, ", "));
+                     joined_text(others, ", "));
 }
 
 std::vector<TensorLayout> layouts_of(const std::vector<MeshAxis>& axes, std::size_t dimensions) {

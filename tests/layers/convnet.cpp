@@ -8,6 +8,9 @@
 // statistics of 16 x 28 x 28 values) in another order differ by about 1e-5 of a normalized value,
 // and ten steps let that grow a few times: the tolerance is 1e-4 of the largest element.
 #include "tests/support/convnet.h"
+
+#include <fmt/ranges.h>
+
 #include "collectives/exchange.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"

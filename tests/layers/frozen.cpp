@@ -1,4 +1,5 @@
 // Frozen layers: a step leaves them as they are, and trains the others as if all were trained.
+#include "collectives/joined_text.h"
 #include "layers/batch_normalization.h"
 #include "layers/dense.h"
 #include "layers/regularizers/l1_l2.h"
@@ -64,7 +65,7 @@ TEST_CASE("a step leaves frozen layers as they are and trains the others as ever
           LayoutEntries{{".*kernel", {"x", unsharded}}},
           LayoutEntries{{"block/d2/kernel", {unsharded, "x"}}}}) {
       for (const std::string batch_axis : {"x", ""}) {
-        INFO("frozen: " << fmt::format("{}", frozen) << ", " << to_string(layouts)
+        INFO("frozen: " << joined_text(frozen, " and ") << ", " << to_string(layouts)
                         << ", batch axis: " << batch_axis);
         DeviceMesh mesh({{"x", ranks}});
         const Step step = first_step(mesh, layouts, batch_axis, frozen);

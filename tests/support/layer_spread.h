@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/joined_text.h"
 #include "layers/dense.h"
 #include "layers/initializers/random_uniform.h"
 #include "runtime/train/layer_check.h"
@@ -82,7 +83,7 @@ inline std::vector<TestedMesh> meshes(int ranks, std::size_t scale) {
 }
 
 inline void check(const LayerReport& report) {
-  INFO(fmt::format("{}", fmt::join(report.causes, "\n")));
+  INFO(joined_text(report.causes, "\n"));
   for (const std::string& failure : report.failures) {
     FAIL_CHECK(failure);
   }

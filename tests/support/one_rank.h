@@ -5,7 +5,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/joined_text.h"
 #include "runtime/data/array.h"
 #include "runtime/train/model.h"
 #include "tests/support/catch.h"
@@ -79,8 +79,8 @@ inline std::string difference(std::span<const float> found, std::span<const floa
 /// The same for logs, by name.
 inline std::string difference(const Logs& found, const Logs& expected, double tolerance) {
   if (found.names() != expected.names()) {
-    return fmt::format("names {} instead of {}", fmt::join(found.names(), ", "),
-                       fmt::join(expected.names(), ", "));
+    return fmt::format("names {} instead of {}", joined_text(found.names(), ", "),
+                       joined_text(expected.names(), ", "));
   }
   for (const auto& [name, value] : expected) {
     if (!(std::abs(found.at(name) - value) <= tolerance * std::max(1.0, std::abs(value)))) {

@@ -8,7 +8,6 @@
 #pragma once
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -16,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/joined_text.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/shape/shape.h"
 
@@ -68,7 +68,7 @@ class RandomNetwork {
   }
 
   [[nodiscard]] std::string text() const {
-    return fmt::format("model:\n  input: [{}]\n  layers:\n{}", fmt::join(sample_, ", "), layers_);
+    return fmt::format("model:\n  input: [{}]\n  layers:\n{}", joined_text(sample_, ", "), layers_);
   }
   [[nodiscard]] const Shape& sample() const { return sample_; }
   /// Of a sample of the prediction.
@@ -204,7 +204,7 @@ class RandomNetwork {
                              bool required) {
       if (required || *std::max_element(of.begin(), of.end()) > 1) {
         options.push_back(spatial == 1 ? fmt::format("{}: {}", name, of[0])
-                                       : fmt::format("{}: [{}]", name, fmt::join(of, ", ")));
+                                       : fmt::format("{}: [{}]", name, joined_text(of, ", ")));
       }
     };
     lengths("kernel_size", sizes, true);
@@ -320,7 +320,7 @@ class RandomNetwork {
         joined[dimension] += shape[dimension];
       }
     }
-    const std::string inputs = fmt::format("[{}]", fmt::join(branches, ", "));
+    const std::string inputs = fmt::format("[{}]", joined_text(branches, ", "));
     if (sum) {
       constexpr const char* merging[] = {"Add", "Multiply", "Average", "Maximum", "Minimum"};
       add(merging[draws_.from(0, 4)], {}, joined, inputs);
@@ -375,7 +375,7 @@ class RandomNetwork {
     }
     add("Repeated",
         {fmt::format("calls: {}", draws_.from(2, 3)), chain ? "join: chain" : "join: mean",
-         fmt::format("layer: {{{}: {{{}}}}}", layer, fmt::join(options, ", "))},
+         fmt::format("layer: {{{}: {{{}}}}}", layer, joined_text(options, ", "))},
         shape);
   }
 
@@ -421,7 +421,7 @@ class RandomNetwork {
         for (const std::int64_t d : order) {
           shape.push_back(shape_[static_cast<std::size_t>(d - 1)]);
         }
-        add("Permute", {fmt::format("dims: [{}]", fmt::join(order, ", "))}, shape);
+        add("Permute", {fmt::format("dims: [{}]", joined_text(order, ", "))}, shape);
         break;
       }
       case 9: {
@@ -440,7 +440,7 @@ class RandomNetwork {
             }
           }
         }
-        add("Reshape", {fmt::format("target_shape: [{}]", fmt::join(shape, ", "))}, shape);
+        add("Reshape", {fmt::format("target_shape: [{}]", joined_text(shape, ", "))}, shape);
         break;
       }
       case 10:

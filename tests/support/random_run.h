@@ -12,6 +12,7 @@
 #include <functional>
 #include <utility>
 
+#include "collectives/joined_text.h"
 #include "tests/support/random_network.h"
 
 namespace meshwork::test {
@@ -49,9 +50,9 @@ inline std::string random_layout(Draws& draws, const std::vector<std::string>& a
   for (const std::vector<std::string>& at : split) {
     text.push_back(at.empty()       ? "~"
                    : at.size() == 1 ? at[0]
-                                    : fmt::format("[{}]", fmt::join(at, ", ")));
+                                    : fmt::format("[{}]", joined_text(at, ", ")));
   }
-  return fmt::format("[{}]", fmt::join(text, ", "));
+  return fmt::format("[{}]", joined_text(text, ", "));
 }
 
 struct RandomRun {
@@ -85,7 +86,7 @@ inline RandomRun random_run(
   }
   if (parts > 1 && !parts_first) meshes.push_back(fmt::format("part: {}", parts));
   // The first axis by default, none, or another.
-  std::string spread = fmt::format("mesh: {{{}}}\n", fmt::join(meshes, ", "));
+  std::string spread = fmt::format("mesh: {{{}}}\n", joined_text(meshes, ", "));
   std::int64_t least = sizes.front();
   if (draws.one_in(3)) {
     spread += "batch_axis: ~\n";
@@ -103,7 +104,7 @@ inline RandomRun random_run(
       "rows: "
       "{}\n    features: {{kind: normal, shape: [{}]}}\n    targets: {{",
       seed, draws.of<std::string>({"auto", "mpi", "shared"}), rows,
-      fmt::join(network.sample(), ", "));
+      joined_text(network.sample(), ", "));
   // What is compared: values, class numbers, or one number of two.
   Shape target = out;
   std::string kind = "normal", loss = draws.of<std::string>({"mse", "mae", "mse"}), metrics;
@@ -118,7 +119,7 @@ inline RandomRun random_run(
     metrics = "mse";
   }
   run += fmt::format("kind: {}, shape: [{}]}}\n  batch_size: {}\n{}loss: {}\n", kind,
-                     fmt::join(target, ", "), batch, network.text(), loss);
+                     joined_text(target, ", "), batch, network.text(), loss);
   if (!metrics.empty()) {
     run += fmt::format("metrics: [{}]\n", metrics);
   }
@@ -133,7 +134,7 @@ inline RandomRun random_run(
   const bool fully_sharded = draws.one_in(8);
   for (const auto& [path, dimensions] : paths(run)) {
     if (fully_sharded && !path.ends_with("output") && path != "input") {
-      layouts += fmt::format("  {}: [[{}]", path, fmt::join(names, ", "));
+      layouts += fmt::format("  {}: [[{}]", path, joined_text(names, ", "));
       for (std::size_t d = 1; d < dimensions; ++d) {
         layouts += ", ~";
       }

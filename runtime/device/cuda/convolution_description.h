@@ -6,10 +6,12 @@
 #include <functional>
 #include <initializer_list>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/device/cuda/check.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/kernels.h"
@@ -63,7 +65,7 @@ struct Description {
                 "cudnnGetConvolutionNdForwardOutputDim", name);
     if (found != output) {
       internal_error(fmt::format("{}: cuDNN makes {} of the padded images", name,
-                                 fmt::join(found.begin() + 2, found.end(), "x")));
+                                 joined_text(std::span(found).subspan(2), "x")));
     }
   }
 

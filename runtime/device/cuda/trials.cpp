@@ -1,8 +1,10 @@
 #include "runtime/device/cuda/trials.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <vector>
+
+#include "collectives/joined_text.h"
 
 namespace meshwork::cuda {
 
@@ -50,7 +52,7 @@ std::string Trials::remark() const {
                     "such as {}, and plain ones are taken, on this rank alone perhaps: {}",
                     left_untried_.size(), name, why));
   }
-  return fmt::format("{}", fmt::join(lines, "\n"));
+  return joined_text(lines, "\n");
 }
 
 }  // namespace meshwork::cuda

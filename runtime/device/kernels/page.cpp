@@ -3,6 +3,7 @@
 #include <array>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/device/activation_functions.h"
 
 namespace meshwork {
@@ -42,7 +43,7 @@ bool differentiable_from_output(Activation activation) {
 namespace spec {
 
 std::string sized(std::string_view name, std::initializer_list<std::int64_t> lengths) {
-  return fmt::format("{} {}", name, fmt::join(lengths, "x"));
+  return fmt::format("{} {}", name, joined_text(lengths, "x"));
 }
 
 std::string words(std::initializer_list<std::pair<bool, std::string_view>> words) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/device/kernels/page.h"
 
 namespace meshwork::spec {
@@ -10,7 +11,7 @@ namespace meshwork::spec {
 std::string lengths(Windows windows, std::int64_t WindowDimension::*length) {
   std::vector<std::int64_t> all;
   for (const WindowDimension& along : windows) all.push_back(along.*length);
-  return fmt::format("{}", fmt::join(all, "x"));
+  return joined_text(all, "x");
 }
 
 std::string windows(Windows windows) {

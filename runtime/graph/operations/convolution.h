@@ -16,9 +16,11 @@
 // A bias and an activation that follow can be joined to it (epilogue.h).
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
 #include "runtime/device/kernels/elementwise.h"
@@ -61,7 +63,8 @@ class ConvolutionOperation final : public Operation {
     expected.push_back(found.empty() ? 1 : found.back());
     if (found != expected || expected.back() % groups_ != 0) {
       fail("a convolution of an input of shape {} needs a kernel of shape ({}, filters), found {}",
-           to_string(x), fmt::join(expected.begin(), expected.end() - 1, ", "), to_string(found));
+           to_string(x), joined_text(std::span(expected).first(expected.size() - 1), ", "),
+           to_string(found));
     }
     Shape output = x;
     for (std::size_t d = 0; d < spatial; ++d) {

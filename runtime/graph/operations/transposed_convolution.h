@@ -9,9 +9,11 @@
 // volumes it is "ndhwc,qrsfc->ndhwf".
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/joined_text.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
@@ -48,7 +50,7 @@ class TransposedConvolutionOperation final : public Operation {
           "a transposed convolution of an input of shape {} needs a kernel of shape ({}, filters, "
           "{}), "
           "found {}",
-          to_string(x), fmt::join(expected.begin(), expected.end() - 2, ", "), x.back(),
+          to_string(x), joined_text(std::span(expected).first(expected.size() - 2), ", "), x.back(),
           to_string(found));
     }
     Shape output = x;

@@ -1,6 +1,6 @@
 #include "runtime/train/engine/engine.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -9,6 +9,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hosted.h"
+#include "collectives/joined_text.h"
 #include "runtime/config/options.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/mesh/sharded_tensor.h"
@@ -102,7 +103,7 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
   }
   std::vector<std::string> kept;
   for (const Slot& slot : slots) kept.push_back(slot.name);
-  entries.push_back(fmt::format("optimizer slots: {}", fmt::join(kept, ", ")));
+  entries.push_back(fmt::format("optimizer slots: {}", joined_text(kept, ", ")));
   entries.push_back(may_be_one_copy ? "one copy for ranks that share memory"
                                     : "a copy for every rank");
   require_agreement(mesh.all(), entries, "how variables are kept");

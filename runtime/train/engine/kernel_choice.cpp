@@ -1,6 +1,6 @@
 #include "runtime/train/engine/kernel_choice.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <mpi.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/hosted.h"
+#include "collectives/joined_text.h"
 #include "collectives/path_text.h"
 #include "collectives/rank_names.h"
 #include "collectives/text_list.h"
@@ -48,7 +49,7 @@ KernelChooser::KernelChooser(const Communicator& ranks, Device& device, Collecti
     platforms.push_back(platform.text);
   }
   std::sort(platforms.begin(), platforms.end());
-  record_.platform = fmt::format("{}", fmt::join(platforms, " and "));
+  record_.platform = joined_text(platforms, " and ");
   if (!file_.empty()) read_file();
 }
 
@@ -73,7 +74,7 @@ void KernelChooser::read_file() {
     }
     if (in_file_.empty() && !others.empty()) {
       say(fmt::format("kernels: {} is of {}; they are timed anew for {}", file_,
-                      fmt::join(others, ", of "), record_.platform));
+                      joined_text(others, ", of "), record_.platform));
     }
   });
   const std::vector<std::string> entries = entries_of(broadcast_text(*ranks_, list));

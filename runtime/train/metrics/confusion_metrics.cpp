@@ -1,11 +1,12 @@
 #include "runtime/train/metrics/confusion_metrics.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 #include <utility>
 
+#include "collectives/joined_text.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/metrics/threshold_metric.h"
 
@@ -20,7 +21,7 @@ void from_config(const ConfigNode& node, Thresholds& thresholds) {
 
 std::string to_text(const Thresholds& thresholds) {
   return thresholds.values.size() == 1 ? fmt::format("{}", thresholds.values.front())
-                                       : fmt::format("[{}]", fmt::join(thresholds.values, ", "));
+                                       : fmt::format("[{}]", joined_text(thresholds.values, ", "));
 }
 
 template <class Options, class Visitor>

@@ -7,6 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "collectives/joined_text.h"
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
 
@@ -109,8 +110,7 @@ std::string to_text(const ModelSummary& summary, std::size_t width, std::size_t 
     if (i >= head && i < count - tail) continue;
     const LayerSummary& layer = summary.layers[i];
     std::vector<std::string> row{fmt::format("{} ({})", layer.path, layer.class_name),
-                                 fmt::format("{}", fmt::join(layer.output, " x ")),
-                                 number_text(layer.parameters)};
+                                 joined_text(layer.output, " x "), number_text(layer.parameters)};
     if (split) row.push_back(layer.layouts);
     table.add(std::move(row));
   }

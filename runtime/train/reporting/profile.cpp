@@ -9,6 +9,7 @@
 #include <map>
 
 #include "collectives/exchange.h"
+#include "collectives/joined_text.h"
 #include "runtime/config/text_table.h"
 #include "runtime/device/kernels/copies.h"
 #include "runtime/device/kernels/products.h"
@@ -380,7 +381,7 @@ std::string StepProfile::report(std::size_t width) const {
                                      readable_bytes(static_cast<std::int64_t>(bandwidth.bytes))));
   }
   bounds += fmt::format(" {}, would take; where fewer bytes decide, none is known\n",
-                        fmt::join(bandwidths, ", "));
+                        joined_text(bandwidths, ", "));
   return text + wrapped(bounds, width) +
          table_of_instructions(step_->program(), rates_, ranks_.front().step, width) +
          "rank 0 by kernel\n" +

@@ -1,6 +1,6 @@
 #include "runtime/train/state/weights.h"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -15,6 +15,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/joined_text.h"
 #include "collectives/path_text.h"
 #include "collectives/rank_names.h"
 #include "runtime/checkpoint/directory.h"
@@ -170,8 +171,8 @@ std::vector<std::string> slot_differences(const Model::State& model, const Keras
         "weights alone can be taken without it",
         name, keras_optimizer_arrays(keras),
         keras.constant_rate ? "iteration, learning rate, " : "iteration, ",
-        keras.slots.empty() ? "no slots" : fmt::format("{}", fmt::join(keras.slots, ", ")),
-        keras.variables.size(), keras.numbers.empty() ? "" : ", a number", count)};
+        keras.slots.empty() ? "no slots" : joined_text(keras.slots, ", "), keras.variables.size(),
+        keras.numbers.empty() ? "" : ", a number", count)};
   }
   std::vector<std::string> found;
   for (const KerasEntry& entry : slots) {

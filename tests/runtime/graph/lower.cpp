@@ -14,6 +14,7 @@
 #include <tuple>
 
 #include "collectives/counting.h"
+#include "collectives/joined_text.h"
 #include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/dense.h"
@@ -742,7 +743,7 @@ TEST_CASE("a variable is gathered while the operation before computes") {
       "start d3/kernel, wait for d3/kernel, start d2/kernel, d3/product: matmul nt, "
       "d3/product: matmul tn, wait for d2/kernel, d2/product: matmul nt, d2/product: matmul tn, "
       "d1/product: matmul tn";
-  CHECK(fmt::format("{}", fmt::join(found, ", ")) == expected);
+  CHECK(joined_text(found, ", ") == expected);
 }
 
 namespace {
