@@ -37,6 +37,10 @@ std::string message_of(const std::exception& error) {
   return memory ? "there is not enough memory" : error.what();
 }
 
+void error_detail::fail_with(fmt::string_view format, fmt::format_args arguments) {
+  throw Error(fmt::vformat(format, arguments));
+}
+
 void internal_error(std::string_view what, std::source_location where) {
   fail("{} ({}:{}); this is a mistake in Meshwork, please report it", what, file_of(where),
        where.line());

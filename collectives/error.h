@@ -51,10 +51,15 @@ class RanksParted : public Error {
   using Error::Error;
 };
 
+namespace error_detail {
+// No template, so each call of `fail` compiles to little.
+[[noreturn]] void fail_with(fmt::string_view format, fmt::format_args arguments);
+}  // namespace error_detail
+
 /// Throws an `Error` with a formatted message.
 template <class... Arguments>
 [[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  throw Error(fmt::format(format, std::forward<Arguments>(arguments)...));
+  error_detail::fail_with(format, fmt::make_format_args(arguments...));
 }
 
 /// Throws the exception that is being handled again as an `Error` that says first from where it comes;

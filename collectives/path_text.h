@@ -5,15 +5,18 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
-#include <string_view>
+#include <string>
 
 #include "collectives/printable.h"
 
 template <>
-struct fmt::formatter<std::filesystem::path> : fmt::formatter<std::string_view> {
+struct fmt::formatter<std::filesystem::path> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   template <class Context>
   auto format(const std::filesystem::path& path, Context& context) const {
-    return formatter<std::string_view>::format(meshwork::in_one_line(path.string()), context);
+    const std::string text = meshwork::in_one_line(path.string());
+    return std::copy(text.begin(), text.end(), context.out());
   }
 };

@@ -6,6 +6,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/path_text.h"
 #include "collectives/printable.h"
 #include "launch/commands.h"
 #include "launch/run_files.h"

@@ -10,6 +10,7 @@
 #include <limits>
 #include <vector>
 
+#include "collectives/element_type.h"
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
@@ -56,7 +57,7 @@ class CsvFile final : public PredictionFile {
           // A NaN's sign says nothing, and would be written.
           const float value =
               std::isnan(values[column]) ? std::numeric_limits<float>::quiet_NaN() : values[column];
-          fmt::format_to(std::back_inserter(text), "{},", value);
+          text += fmt::format("{},", value);
         }
       }
       text.back() = '\n';

@@ -1,6 +1,8 @@
 // What of a text reaches a terminal as it is.
 #include "collectives/printable.h"
 
+#include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::printable_test {
@@ -18,6 +20,14 @@ TEST_CASE("letters, line feeds and tabs stay, all else is written out") {
   CHECK(printable("\xff\xc3") == "\\xff\\xc3");
   CHECK(printable("\xc0\xaf \xed\xa0\x80 \xf4\x90\x80\x80") ==
         "\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80");
+}
+
+TEST_CASE("paths stand in messages in one line") {
+  const std::filesystem::path path = "a b/\x1b[31m\nc.h5";
+  CHECK(fmt::format("{}:", path) == "a b/\\x1b[31m\\nc.h5:");
+  CHECK(fmt::format("{}|{}", std::filesystem::path(), std::filesystem::path("/x")) == "|/x");
+  CHECK_THROWS_WITH(fail("{}: there is no such file", path),
+                    "a b/\\x1b[31m\\nc.h5: there is no such file");
 }
 
 TEST_CASE("what turns the direction of writing or ends a line is a control character") {
