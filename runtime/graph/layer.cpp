@@ -1,7 +1,7 @@
 #include "runtime/graph/layer.h"
 
 #include <algorithm>
-#include <regex>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -183,14 +183,26 @@ SharedLayer Sequential(std::vector<SharedLayer> layers, std::string name) {
   return SharedLayer(std::make_shared<SequentialBlock>(std::move(layers), std::move(name)));
 }
 
+// An underscore goes before a capital that follows a small letter or precedes one. In Keras
+// (src/utils/naming.py) three regular expressions say so.
 std::string snake_case(const std::string& class_name) {
-  static const std::regex other("\\W+"), word("(.)([A-Z][a-z]+)"), step("([a-z])([A-Z])");
-  std::string name = std::regex_replace(class_name, other, "");
-  name = std::regex_replace(name, word, "$1_$2");
-  name = std::regex_replace(name, step, "$1_$2");
-  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const auto is_small = [](char c) { return c >= 'a' && c <= 'z'; };
+  const auto is_capital = [](char c) { return c >= 'A' && c <= 'Z'; };
+  std::string letters;
+  std::ranges::copy_if(class_name, std::back_inserter(letters), [&](char c) {
+    return is_small(c) || is_capital(c) || (c >= '0' && c <= '9') || c == '_';
   });
+  std::string name;
+  for (std::size_t i = 0; i < letters.size(); ++i) {
+    if (!is_capital(letters[i])) {
+      name += letters[i];
+      continue;
+    }
+    const bool begins_word =
+        i > 0 && (is_small(letters[i - 1]) || (i + 1 < letters.size() && is_small(letters[i + 1])));
+    if (begins_word) name += '_';
+    name += static_cast<char>(letters[i] - 'A' + 'a');
+  }
   return name;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <regex>
 #include <utility>
 
 #include "collectives/error.h"
@@ -95,6 +96,10 @@ std::size_t position_of_error(const std::string& pattern) {
 
 }  // namespace
 
+struct PathPattern::Expression {
+  std::regex compiled;
+};
+
 std::string before(const std::string& origin) {
   return origin.empty() ? "" : origin + ": ";
 }
@@ -102,14 +107,11 @@ std::string before(const std::string& origin) {
 PathPattern::PathPattern(std::string_view what, std::string key, std::string origin)
     : what_(what), key_(std::move(key)), origin_(std::move(origin)) {
   if (key_.empty()) {
-    fail(
-        "{}a {} is empty; it is a path such as \"d1/kernel\", or a regular expression that "
-        "matches paths",
-        before(origin_), what_);
+    fail("{}{} \"\" is empty; expected a path or a regular expression", before(origin_), what_);
   }
-  is_text_ = key_.find_first_of("^$\\.*+?()[]{}|") == std::string::npos;
+  if (key_.find_first_of("^$\\.*+?()[]{}|") == std::string::npos) return;
   try {
-    expression_ = std::regex(key_, syntax);
+    expression_ = std::make_shared<const Expression>(std::regex(key_, syntax));
   } catch (const std::regex_error& error) {
     const std::size_t position = position_of_error(key_);
     fail("{}{} \"{}\" is not a regular expression: {}, at character {}{}", before(origin_), what_,
@@ -119,7 +121,12 @@ PathPattern::PathPattern(std::string_view what, std::string key, std::string ori
 }
 
 bool PathPattern::matches(const std::string& path) const {
-  return path == key_ || (!is_text_ && std::regex_match(path, expression_));
+  return path == key_ || (expression_ && std::regex_match(path, expression_->compiled));
+}
+
+bool PathPattern::is_found_in(const std::string& path) const {
+  return expression_ ? std::regex_search(path, expression_->compiled)
+                     : path.find(key_) != std::string::npos;
 }
 
 std::optional<UnmatchedKey> PathPattern::unmatched(std::span<const std::string> paths) const {
@@ -129,7 +136,7 @@ std::optional<UnmatchedKey> PathPattern::unmatched(std::span<const std::string> 
   }
   UnmatchedKey unmatched{key_, origin_, nearest_names(key_, paths, 3), {}, {}};
   for (const std::string& path : paths) {
-    if (std::regex_search(path, expression_)) unmatched.unanchored.push_back(path);
+    if (is_found_in(path)) unmatched.unanchored.push_back(path);
   }
   std::string& message = unmatched.message;
   message = before(origin_);

@@ -1,13 +1,14 @@
 // PathPattern: the paths of a model that a user means, by one key.
 //
 // A key means the path that is the same text, or is a regular expression (ECMAScript) that matches
-// whole paths. A key may carry its *origin*, the place where it was written
-// ("configs/mnist.yaml:7:14"); it stands in front of every message about the key. Messages call the
-// key what it is to the user: a "layout key".
+// whole paths. Optimizers look for their keys in parts of paths. A key may carry its *origin*, the
+// place where it was written: "configs/mnist.yaml:7:14", "Muon: exclude_layers". It stands in front
+// of every message about the key. Messages call the key what it is to the user, for instance a
+// "layout key".
 #pragma once
 
+#include <memory>
 #include <optional>
-#include <regex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,22 +30,25 @@ struct UnmatchedKey {
 
 class PathPattern {
  public:
-  /// `what` is what messages call the key. Throws `Error`: a key that is empty, or a malformed
-  /// expression, with position and reason.
+  /// `what` is what messages call the key. Throws `Error`: a key that is empty, or an
+  /// expression that is malformed or refers back to a group, with position and reason.
   PathPattern(std::string_view what, std::string key, std::string origin = "");
 
   [[nodiscard]] const std::string& key() const { return key_; }
   [[nodiscard]] const std::string& origin() const { return origin_; }
   /// Whether the key means `path`.
   [[nodiscard]] bool matches(const std::string& path) const;
+  /// Whether `path` has a part that the key matches.
+  [[nodiscard]] bool is_found_in(const std::string& path) const;
   /// None if the key matches one of `paths`.
   [[nodiscard]] std::optional<UnmatchedKey> unmatched(std::span<const std::string> paths) const;
 
  private:
+  struct Expression;
+
   std::string what_, key_, origin_;
-  // No expression, so it means itself alone. Distributions have such a key for each variable.
-  bool is_text_ = false;
-  std::regex expression_;
+  // Null for a key that means itself alone. Distributions have such a key for each variable.
+  std::shared_ptr<const Expression> expression_;
 };
 
 /// The origin in front of a message, if there is one: "configs/mnist.yaml:7:14: ".

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <regex>
 
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/sgd.h"
@@ -46,7 +45,7 @@ bool is_embedding(std::string path) {
 }  // namespace
 
 Optimizer Muon(const MuonOptions& options) {
-  const std::vector<std::regex> excluded =
+  const std::vector<PathPattern> excluded =
       patterns_of("Muon", "exclude_layers", options.exclude_layers);
   Optimizer optimizer = make_optimizer(
       "Muon", options, {{"muon_momentum"}, {.name = "v", .not_negative = true}},

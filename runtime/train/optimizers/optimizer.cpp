@@ -24,22 +24,18 @@ constexpr Clip clips[] = {
 
 }  // namespace
 
-std::vector<std::regex> patterns_of(const std::string& class_name, const std::string& option,
-                                    const std::vector<std::string>& texts) {
-  std::vector<std::regex> patterns;
+std::vector<PathPattern> patterns_of(const std::string& class_name, const std::string& option,
+                                     const std::vector<std::string>& texts) {
+  std::vector<PathPattern> patterns;
   for (const std::string& text : texts) {
-    try {
-      patterns.emplace_back(text);
-    } catch (const std::regex_error& error) {
-      fail("{}: {}: \"{}\" is no regular expression ({})", class_name, option, text, error.what());
-    }
+    patterns.emplace_back("expression", text, class_name + ": " + option);
   }
   return patterns;
 }
 
-bool found_in(const std::string& path, const std::vector<std::regex>& patterns) {
-  return std::ranges::any_of(
-      patterns, [&](const std::regex& pattern) { return std::regex_search(path, pattern); });
+bool found_in(const std::string& path, const std::vector<PathPattern>& patterns) {
+  return std::ranges::any_of(patterns,
+                             [&](const PathPattern& pattern) { return pattern.is_found_in(path); });
 }
 
 Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,

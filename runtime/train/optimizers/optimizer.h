@@ -11,13 +11,13 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
-#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "collectives/exchange.h"
 #include "runtime/graph/lower.h"
+#include "runtime/mesh/path_pattern.h"
 #include "runtime/train/optimizers/schedule.h"
 
 namespace meshwork {
@@ -42,17 +42,18 @@ struct CommonOptions {
   MovingAverage ema;
 };
 
-/// The regular expressions `texts`, which are the option `option` of an optimizer. Throws `Error`.
-[[nodiscard]] std::vector<std::regex> patterns_of(const std::string& class_name,
-                                                  const std::string& option,
-                                                  const std::vector<std::string>& texts);
+/// The regular expressions `texts`, which are the option `option` of an optimizer. Throws `Error`
+/// for one that is empty, malformed, or refers back to a group, which may take exponential time.
+[[nodiscard]] std::vector<PathPattern> patterns_of(const std::string& class_name,
+                                                   const std::string& option,
+                                                   const std::vector<std::string>& texts);
 /// Whether one of them is found in a variable's path.
-[[nodiscard]] bool found_in(const std::string& path, const std::vector<std::regex>& patterns);
+[[nodiscard]] bool found_in(const std::string& path, const std::vector<PathPattern>& patterns);
 
 class Optimizer {
  public:
   /// `class_name` as in Keras. `options` are all of them: ranks compare them. Throws `Error` for
-  /// two clips, and for an entry of `exclude_from_weight_decay` that is no regular expression.
+  /// two clips, and for an entry of `exclude_from_weight_decay` that `patterns_of` refuses.
   /// Pages call `make_optimizer` (optimizers/make.h).
   Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
             Settings options, std::vector<Slot> slots,

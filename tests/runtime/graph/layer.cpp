@@ -76,6 +76,13 @@ TEST_CASE("class names become paths as in Keras") {
   CHECK(snake_case("GlobalAveragePooling2D") == "global_average_pooling2d");
   CHECK(snake_case("BatchNormalization") == "batch_normalization");
   CHECK(snake_case("ReLU") == "re_lu");
+  CHECK(snake_case("Conv2DTranspose") == "conv2d_transpose");
+  CHECK(snake_case("LSTM") == "lstm");
+  CHECK(snake_case("ABCd") == "ab_cd");
+  CHECK(snake_case("aBC") == "a_bc");
+  CHECK(snake_case("A_Bc") == "a__bc");
+  CHECK(snake_case("abC2Def") == "ab_c2_def");
+  CHECK(snake_case("My Layer!") == "my_layer");
   CHECK(snake_case("LeakyReLU") == "leaky_re_lu");
   CHECK(snake_case("InputLayer") == "input_layer");
 }

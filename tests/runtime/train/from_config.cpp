@@ -121,6 +121,13 @@ TEST_CASE("wrong metrics are errors with their place") {
   CHECK_THROWS_WITH(metrics("accuracy"), Catch::Contains("expected a list"));
 }
 
+TEST_CASE("an expression of an optimizer that is malformed is an error with its place") {
+  CHECK_THROWS_WITH(optimizer("{AdamW: {exclude_from_weight_decay: [bias, norm(]}}"),
+                    "test.yaml:1:20: optimizer.AdamW: exclude_from_weight_decay: expression "
+                    "\"norm(\" is not a regular expression: parentheses that do not match, at "
+                    "character 5 (\"(\")");
+}
+
 TEST_CASE("optimizers are read with Keras's options and defaults") {
   CHECK(optimizer("Adam").class_name() == "Adam");
   CHECK(optimizer("adam").learning_rate(0) == 0.001);
