@@ -34,18 +34,20 @@ struct Group {
 };
 
 Explained configuration_explained() {
-  OptionLister option;
+  OptionList list;
+  OptionVisitor option = option_lister(list);
   ModelOptions model;
   ConfigurationSections sections;
   WrittenSpread spread;
   describe(model, option);
   describe(spread, option);
   describe(sections, option);
-  return std::move(option.explained);
+  return std::move(list.explained);
 }
 
 Explained data_explained() {
-  OptionLister option;
+  OptionList list;
+  OptionVisitor option = option_lister(list);
   DataSets sets;
   FitOptions fit;
   bool cache = false;
@@ -55,26 +57,28 @@ Explained data_explained() {
   describe_data_section(fit, option);
   describe_cache(cache, option);
   describe_one_hot(one_hot, option);
-  return std::move(option.explained);
+  return std::move(list.explained);
 }
 
 Explained fit_explained() {
-  OptionLister option;
+  OptionList list;
+  OptionVisitor option = option_lister(list);
   FitOptions fit;
   bool gradient_norm = false;
   option.about("epochs, validation and callbacks");
   describe_fit_section(fit, option);
   describe_gradient_norm(gradient_norm, option);
   describe_callbacks(fit.callbacks, option);
-  return std::move(option.explained);
+  return std::move(list.explained);
 }
 
 Explained pipeline_explained() {
-  OptionLister option;
+  OptionList list;
+  OptionVisitor option = option_lister(list);
   StagesOptions stages;
   PipelineSchedule schedule = StepWalk().schedule;
   describe_pipeline(stages, schedule, option);
-  return std::move(option.explained);
+  return std::move(list.explained);
 }
 
 // "losses" of "loss".

@@ -106,21 +106,10 @@ class Catalog {
   template <class Value, class Options, class Make>
   void add(const std::string& class_name, std::vector<std::string> short_names, Make make,
            Options initial = {}, const std::string& about = "") {
-    enter<Value>({class_name, std::move(short_names),
-                  [reference = reference_of(class_name), make, initial](
-                      const ConfigNode& node, const Catalog& catalog) -> Value {
-                    std::vector<std::string> others;
-                    if constexpr (requires { KindOf<Value>::other_keys(); }) {
-                      others = KindOf<Value>::other_keys();
-                    }
-                    return make(read_options<Options>(node, catalog, reference, others, initial,
-                                                      KindOf<Value>::word));
-                  },
-                  [initial, about] {
-                    Explained all = explained<Options>(initial);
-                    if (!about.empty()) all.about = about;
-                    return all;
-                  }});
+    enter_class<Value>(
+        class_name, std::move(short_names), about,
+        std::unique_ptr<const AnyClass<Value>>(
+            new ClassWithOptions<Value, Options, Make>(std::move(make), std::move(initial))));
   }
 
   /// Describes a part of a class that has options of its own, such as "synthetic/normal".
@@ -204,6 +193,51 @@ class Catalog {
   }
 
  private:
+  // A class and its options, for `add`. What does not depend on the options is in `enter_class`,
+  // which compiles once for each kind.
+  template <class Value>
+  struct AnyClass {
+    virtual ~AnyClass() = default;
+    [[nodiscard]] virtual Value make(const ConfigNode& node, const Catalog& catalog,
+                                     const std::string& reference,
+                                     const std::vector<std::string>& others) const = 0;
+    [[nodiscard]] virtual Explained explain() const = 0;
+  };
+  template <class Value, class Options, class Make>
+  struct ClassWithOptions final : AnyClass<Value> {
+    ClassWithOptions(Make given, Options options)
+        : make_(std::move(given)), initial_(std::move(options)) {}
+    [[nodiscard]] Value make(const ConfigNode& node, const Catalog& catalog,
+                             const std::string& reference,
+                             const std::vector<std::string>& others) const override {
+      return make_(
+          read_options<Options>(node, catalog, reference, others, initial_, KindOf<Value>::word));
+    }
+    [[nodiscard]] Explained explain() const override { return explained<Options>(initial_); }
+
+   private:
+    Make make_;
+    Options initial_;
+  };
+  template <class Value>
+  void enter_class(const std::string& class_name, std::vector<std::string> short_names,
+                   const std::string& about, std::shared_ptr<const AnyClass<Value>> entered) {
+    enter<Value>({class_name, std::move(short_names),
+                  [entered, reference = reference_of(class_name)](const ConfigNode& node,
+                                                                  const Catalog& catalog) {
+                    std::vector<std::string> others;
+                    if constexpr (requires { KindOf<Value>::other_keys(); }) {
+                      others = KindOf<Value>::other_keys();
+                    }
+                    return entered->make(node, catalog, reference, others);
+                  },
+                  [entered, about] {
+                    Explained all = entered->explain();
+                    if (!about.empty()) all.about = about;
+                    return all;
+                  }});
+  }
+
   template <class Value>
   static constexpr bool named_by_key = requires {
     KindOf<Value>::key;

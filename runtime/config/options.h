@@ -3,7 +3,7 @@
 // The options of a layer, an optimizer, a callback are a struct of defaults. Beside it stands one
 // description: what each option is called, which values it takes, and a line that explains it.
 //
-//     template <class Visitor>
+//     template <class Visitor>  // an OptionVisitor
 //     void describe(SGDOptions& options, Visitor& option) {
 //       option.about("steps along the gradient");
 //       option("momentum", options.momentum, between(0, 1), "how much of the last update is kept");
@@ -28,6 +28,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -152,114 +153,146 @@ void check(const std::string& owner, const char* name, const Value& value,
   }
 }
 
-/// What visitors have in common: an option without a range takes any value, and one that has to be
-/// given is like others but for who reads it.
-template <class Derived>
-class OptionVisitor {
+/// The value of an option, whatever its type.
+class AnyValue {
  public:
-  /// What the class computes, or what the section is for.
-  void about(const std::string&) {}
-  template <class Value>
-  void operator()(const char* name, Value& value, const char* help) {
-    self().visit(name, value, {}, help, false);
+  /// What a configuration has to give.
+  [[nodiscard]] virtual std::string expected(const ValueRange& range) const = 0;
+  [[nodiscard]] virtual std::string text() const = 0;
+  /// Throws `Error` for a value out of its range.
+  virtual void check(const std::string& owner, const char* name, const ValueRange& range) const = 0;
+  virtual void read(const ConfigNode& node, const ValueRange& range, const Catalog& catalog) = 0;
+  /// Whether it is an object, whose own options are read with it.
+  [[nodiscard]] virtual bool is_object() const { return false; }
+
+ protected:
+  ~AnyValue() = default;
+};
+
+template <class Value>
+class ValueOf final : public AnyValue {
+ public:
+  explicit ValueOf(Value& value) : value_(value) {}
+  [[nodiscard]] std::string expected(const ValueRange& range) const override {
+    return options_detail::expected<Value>(range);
   }
-  template <class Value>
-  void operator()(const char* name, Value& value, const ValueRange& range, const char* help) {
-    self().visit(name, value, range, help, false);
+  [[nodiscard]] std::string text() const override { return options_detail::text(value_); }
+  void check(const std::string& owner, const char* name, const ValueRange& range) const override {
+    options_detail::check(owner, name, value_, range);
   }
-  template <class Value>
-  void required(const char* name, Value& value, const char* help) {
-    self().visit(name, value, {}, help, true);
+  void read(const ConfigNode& node, const ValueRange& range, const Catalog& catalog) override {
+    if constexpr (ReadWithCatalog<Value>) {
+      from_config(node, value_, catalog);
+    } else {
+      value_ = node.as<Value>(range);
+    }
   }
-  template <class Value>
-  void required(const char* name, Value& value, const ValueRange& range, const char* help) {
-    self().visit(name, value, range, help, true);
+  [[nodiscard]] bool is_object() const override { return ReadWithCatalog<Value>; }
+
+ private:
+  Value& value_;
+};
+
+/// One of some that have names.
+template <class Value>
+class Choice final : public AnyValue {
+ public:
+  Choice(Value& value, const ChoiceTable<Value>& table) : value_(value), table_(table) {}
+  [[nodiscard]] std::string expected(const ValueRange&) const override { return names_in(table_); }
+  [[nodiscard]] std::string text() const override { return name_in(table_, value_); }
+  void check(const std::string& owner, const char* name, const ValueRange&) const override {
+    if (text().empty()) fail("{}: {}: expected {}", owner, name, names_in(table_));
   }
-  template <class Value>
-  void choice(const char* name, Value& value, const std::type_identity_t<ChoiceTable<Value>>& table,
-              const char* help) {
-    self().visit_choice(name, value, table, help);
+  void read(const ConfigNode& node, const ValueRange&, const Catalog&) override {
+    value_ = node.choice(table_);
   }
 
  private:
-  Derived& self() { return static_cast<Derived&>(*this); }
+  Value& value_;
+  const ChoiceTable<Value>& table_;
 };
 
 }  // namespace options_detail
 
-// The visitors; options that stand in several maps are visited by hand.
-
-class OptionReader : public options_detail::OptionVisitor<OptionReader> {
+/// Receives a description, option by option. Its functions see each value as an `AnyValue`. So each
+/// description compiles once.
+class OptionVisitor {
  public:
-  OptionReader(ConfigReader& reader, const Catalog& catalog) : reader_(reader), catalog_(catalog) {}
+  using Visit = std::function<void(const char* name, options_detail::AnyValue& value,
+                                   const ValueRange& range, const char* help, bool required)>;
+  explicit OptionVisitor(Visit visit, std::function<void(const std::string& text)> about = {})
+      : visit_(std::move(visit)), about_(std::move(about)) {}
+
+  /// What the class computes, or what the section is for.
+  void about(const std::string& text) const {
+    if (about_) about_(text);
+  }
+  /// An option without a range takes any value.
   template <class Value>
-  void visit(const char* name, Value& value, const ValueRange& range, const char*, bool required) {
-    reader_.check([&] {
-      const std::optional<ConfigNode> node =
-          required ? reader_.required_node(name, options_detail::expected<Value>(range))
-                   : reader_.node(name);
-      if (!node) return;
-      if constexpr (options_detail::ReadWithCatalog<Value>) {
-        from_config(*node, value, catalog_);  // what is wrong there is an option of another object
-      } else {
-        reader_.advised([&] { value = node->as<Value>(range); });
-      }
-    });
+  void operator()(const char* name, Value& value, const char* help) const {
+    (*this)(name, value, {}, help);
   }
   template <class Value>
-  void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table, const char*) {
-    if (const auto node = reader_.node(name)) {
-      reader_.check([&] { reader_.advised([&] { value = node->choice(table); }); });
-    }
+  void operator()(const char* name, Value& value, const ValueRange& range, const char* help) const {
+    options_detail::ValueOf<Value> any(value);
+    visit_(name, any, range, help, false);
+  }
+  template <class Value>
+  void required(const char* name, Value& value, const char* help) const {
+    required(name, value, {}, help);
+  }
+  template <class Value>
+  void required(const char* name, Value& value, const ValueRange& range, const char* help) const {
+    options_detail::ValueOf<Value> any(value);
+    visit_(name, any, range, help, true);
+  }
+  template <class Value>
+  void choice(const char* name, Value& value, const std::type_identity_t<ChoiceTable<Value>>& table,
+              const char* help) const {
+    options_detail::Choice<Value> any(value, table);
+    visit_(name, any, {}, help, false);
   }
 
  private:
-  ConfigReader& reader_;
-  const Catalog& catalog_;
+  Visit visit_;
+  std::function<void(const std::string& text)> about_;
 };
 
-class OptionChecker : public options_detail::OptionVisitor<OptionChecker> {
- public:
-  explicit OptionChecker(std::string owner) : owner_(std::move(owner)) {}
-  template <class Value>
-  void visit(const char* name, Value& value, const ValueRange& range, const char*, bool) {
-    options_detail::check(owner_, name, value, range);
-  }
-  template <class Value>
-  void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table, const char*) {
-    if (name_in(table, value).empty()) {
-      fail("{}: {}: expected {}", owner_, name, names_in(table));
-    }
-  }
+// The visitors. Options that stand in several maps are visited by hand.
 
- private:
-  std::string owner_;
-};
+/// Reads options by `reader`, which outlives it, as `catalog` does.
+[[nodiscard]] OptionVisitor option_reader(ConfigReader& reader, const Catalog& catalog);
+/// Throws `Error` for an option out of its range. `owner` is whose options they are.
+[[nodiscard]] OptionVisitor option_checker(std::string owner);
 
-class OptionLister : public options_detail::OptionVisitor<OptionLister> {
- public:
-  void about(const std::string& text) { explained.about = text; }
-  template <class Value>
-  void visit(const char* name, Value& value, const ValueRange& range, const char* help,
-             bool required) {
-    add(name, options_detail::expected<Value>(range), options_detail::text(value), help, required);
-  }
-  template <class Value>
-  void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table,
-                    const char* help) {
-    add(name, names_in(table), name_in(table, value), help, false);
-  }
-
+/// Options with their values.
+struct OptionList {
   Settings settings;
   Explained explained;
-
- private:
-  void add(const char* name, std::string expected, const std::string& value, const char* help,
-           bool required) {
-    settings.emplace_back(name, value);
-    explained.options.push_back({name, std::move(expected), required ? "" : value, help, required});
-  }
 };
+/// Adds options to `list`, which outlives it.
+[[nodiscard]] OptionVisitor option_lister(OptionList& list);
+
+namespace options_detail {
+
+/// Options of some type, and what describes them.
+struct AnyOptions {
+  void* options;
+  void (*describe)(void* options, OptionVisitor& visitor);
+};
+
+template <class Options>
+AnyOptions any(Options& options) {
+  return {&options,
+          [](void* of, OptionVisitor& visitor) { describe(*static_cast<Options*>(of), visitor); }};
+}
+
+void read(const AnyOptions& options, const ConfigNode& node, const Catalog& catalog,
+          const std::string& name, const std::vector<std::string>& others, const std::string& kind);
+void check(const AnyOptions& options, const std::string& owner);
+[[nodiscard]] OptionList list(const AnyOptions& options);
+
+}  // namespace options_detail
 
 /// What the map `node`, or null, says; what it does not say is as in `options`. `meshwork
 /// reference` lists them under `name`; of a class, `kind` is its kind. Other readers read the keys
@@ -269,11 +302,7 @@ template <class Options>
                                    const std::string& name,
                                    const std::vector<std::string>& others = {},
                                    Options options = {}, const std::string& kind = "") {
-  ConfigReader reader(node, name, kind);
-  OptionReader option(reader, catalog);
-  describe(options, option);
-  for (const std::string& other : others) static_cast<void>(reader.node(other));
-  reader.finish();
+  options_detail::read(options_detail::any(options), node, catalog, name, others, kind);
   return options;
 }
 
@@ -281,33 +310,22 @@ template <class Options>
 /// of its range. `owner` is whose options they are.
 template <class Options>
 void check_options(const std::string& owner, Options options) {
-  OptionChecker option(owner);
-  describe(options, option);
+  options_detail::check(options_detail::any(options), owner);
 }
 
 /// In the order of the description.
 template <class Options>
 [[nodiscard]] Settings settings_of(Options options) {
-  OptionLister option;
-  describe(options, option);
-  return std::move(option.settings);
+  return options_detail::list(options_detail::any(options)).settings;
 }
 
 /// "scale 2, mode fan_in".
-[[nodiscard]] inline std::string words_of(const Settings& settings) {
-  std::string words;
-  for (const auto& [name, value] : settings) {
-    words += (words.empty() ? "" : ", ") + name + " " + value;
-  }
-  return words;
-}
+[[nodiscard]] std::string words_of(const Settings& settings);
 
 /// With the values of `options` as those that need not be given.
 template <class Options>
 [[nodiscard]] Explained explained(Options options = {}) {
-  OptionLister option;
-  describe(options, option);
-  return std::move(option.explained);
+  return options_detail::list(options_detail::any(options)).explained;
 }
 
 }  // namespace meshwork

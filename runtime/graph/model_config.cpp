@@ -16,7 +16,7 @@ class ModelReader {
  public:
   ModelReader(const ConfigNode& model, const Catalog& catalog)
       : reader_(model, "model"), catalog_(&catalog), list_(catalog) {
-    OptionReader option(reader_, catalog);
+    OptionVisitor option = option_reader(reader_, catalog);
     describe(section_, option);
   }
 

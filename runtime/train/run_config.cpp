@@ -233,7 +233,7 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
     }
   }
   extensions_ = catalog.extensions();
-  OptionReader option(reader, catalog);
+  OptionVisitor option = option_reader(reader, catalog);
   ConfigurationSections sections;
   describe(options_, option);
   describe(spread_, option);
@@ -269,7 +269,7 @@ RunConfig::RunConfig(const ConfigNode& document, Catalog catalog) : document_(do
   section(sections.fit.node, [&](const ConfigNode& fit) { read_fit(fit, catalog); });
   section(sections.pipeline.node, [&](const ConfigNode& pipeline) {
     ConfigReader stages(pipeline, "pipeline");
-    OptionReader staged(stages, catalog);
+    OptionVisitor staged = option_reader(stages, catalog);
     describe_pipeline(spread_.distribution.stages, fit_.walk.schedule, staged);
     const auto& [axis, chunks, balanced] = spread_.distribution.stages;
     stages.check([&] {
@@ -328,7 +328,7 @@ void RunConfig::read_outputs(const ConfigurationSections& sections, const Catalo
 
 void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
   ConfigReader reader(node, "data");
-  OptionReader option(reader, catalog);
+  OptionVisitor option = option_reader(reader, catalog);
   DataSets sets;
   describe(sets, option);
   parts_[static_cast<int>(DataPart::train)] = sets.train;
@@ -342,7 +342,7 @@ void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
 
 void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
   ConfigReader reader(node, "fit");
-  OptionReader option(reader, catalog);
+  OptionVisitor option = option_reader(reader, catalog);
   describe_fit_section(fit_, option);
   describe_gradient_norm(compile_.gradient_norm, option);
   describe_callbacks(fit_.callbacks, option);

@@ -49,7 +49,7 @@ inline void add_repeated(Catalog& catalog) {
     std::string name, join;
     std::int64_t calls = 2;
     ConfigReader reader(node);
-    OptionReader option(reader, all);
+    OptionVisitor option = option_reader(reader, all);
     option("name", name, "of the layer");
     static_cast<void>(reader.node("inputs"));
     option.required("calls", calls, positive, "how many there are");

@@ -457,11 +457,12 @@ class Fitting {
 Settings settings_of(FitOptions options, const Source& training,
                      const std::optional<StagedAxis>& staged) {
   options.verbose = Verbosity::automatic;  // each rank as it likes
-  OptionLister option;
+  OptionList list;
+  OptionVisitor option = option_lister(list);
   describe_data_section(options, option);
   describe_fit_section(options, option);
   describe_augment(options.augment, option);
-  Settings settings = std::move(option.settings);
+  Settings settings = std::move(list.settings);
   settings.push_back(setting("pipeline.schedule", options.walk.schedule.name));
   settings.push_back(setting("pipeline.axis", staged ? staged->axis : -1));
   settings.push_back(setting("pipeline.chunks", staged ? staged->chunks : 1));
@@ -485,7 +486,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   if (!state_->compiled) {
     fail("fit needs a loss and an optimizer: call compile first");
   }
-  OptionChecker option("fit");
+  OptionVisitor option = option_checker("fit");
   describe_data_section(options, option);
   describe_fit_section(options, option);
   if (options.initial_epoch < 0) {

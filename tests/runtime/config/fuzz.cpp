@@ -95,7 +95,7 @@ void read_object(const ConfigNode& node, int depth) {
     if (depth > 0) throw object.key.unknown("class", {"Dense", "Dropout", "Flatten", "Adam"});
   }
   ConfigReader reader(object.value);
-  OptionReader option(reader, no_classes);
+  OptionVisitor option = option_reader(reader, no_classes);
   std::string name;
   std::int64_t units = 0;
   int k = 0;
@@ -126,7 +126,7 @@ void read_object(const ConfigNode& node, int depth) {
 // Reads every section with every kind of reading there is.
 void walk(const ConfigNode& root) {
   ConfigReader reader(root);
-  OptionReader option(reader, no_classes);
+  OptionVisitor option = option_reader(reader, no_classes);
   std::optional<std::uint64_t> seed;
   Choice device = Choice::first, unmatched = Choice::first;
   std::string batch_axis;
@@ -147,12 +147,12 @@ void walk(const ConfigNode& root) {
     }
   }
   ConfigReader data(reader.required_node("data"));
-  OptionReader data_option(data, no_classes);
+  OptionVisitor data_option = option_reader(data, no_classes);
   std::int64_t batch_size = 32;
   data_option.required("batch_size", batch_size, positive, "");
   for (const std::string key : {"train", "validation"}) {
     ConfigReader source(data.section(key));
-    OptionReader source_option(source, no_classes);
+    OptionVisitor source_option = option_reader(source, no_classes);
     std::string kind;
     std::filesystem::path images, labels;
     source_option("kind", kind, "");
@@ -162,7 +162,7 @@ void walk(const ConfigNode& root) {
   }
   data.finish();
   ConfigReader model(reader.required_node("model", "the layers"));
-  OptionReader model_option(model, no_classes);
+  OptionVisitor model_option = option_reader(model, no_classes);
   std::vector<std::int64_t> input;
   model_option.required("input", input, positive, "");
   for (const ConfigNode& layer : model.required_node("layers").elements()) read_object(layer, 1);
@@ -173,7 +173,7 @@ void walk(const ConfigNode& root) {
     read_object(metric, 0);
   }
   ConfigReader fit(reader.section("fit"));
-  OptionReader fit_option(fit, no_classes);
+  OptionVisitor fit_option = option_reader(fit, no_classes);
   std::int64_t epochs = 1;
   double split = 0;
   fit_option("epochs", epochs, at_least(0), "");

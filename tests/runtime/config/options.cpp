@@ -39,6 +39,10 @@ PaintOptions read(const std::string& text) {
                                     {"inputs"});
 }
 
+struct Painted {
+  PaintOptions options;
+};
+
 std::string refusal(const PaintOptions& options) {
   try {
     check_options("Paint", options);
@@ -49,6 +53,39 @@ std::string refusal(const PaintOptions& options) {
 }
 
 }  // namespace
+
+}  // namespace meshwork::options_test
+
+template <>
+struct meshwork::KindOf<meshwork::options_test::Painted> {
+  static constexpr const char* word = "painted thing";
+  static constexpr const char* article = "a painted thing";
+};
+
+namespace meshwork::options_test {
+
+TEST_CASE("classes that share options have defaults and words of their own") {
+  const auto make = [](const PaintOptions& options) { return Painted{options}; };
+  Catalog catalog;
+  catalog.add<Painted, PaintOptions>("Door", {"door"}, make, {.coats = 2, .gloss = 0.25}, "a door");
+  catalog.add<Painted, PaintOptions>("Fence", {}, make);
+  const auto told = [&](const char* name) {
+    return catalog.described().at("painted thing").at(name).explain();
+  };
+  CHECK(told("Door").about == "a door");
+  CHECK(told("Door").options[1].initial == "0.25");
+  CHECK(told("Fence").about == "a coat of paint");
+  CHECK(told("Fence").options[1].initial == "0.5");
+  const auto made = [&](const std::string& text) {
+    return catalog.make<Painted>(parse_config(text, "paint.yaml")).options;
+  };
+  CHECK(made("{Door: {coats: 3}}").coats == 3);
+  CHECK(made("{Door: {coats: 3}}").gloss == 0.25);
+  CHECK(made("{Fence: {coats: 3}}").gloss == 0.5);
+  CHECK_THROWS_WITH(made("{Door: {coats: 0}}"),
+                    "paint.yaml:1:16: Door.coats: expected a positive integer, found 0 (meshwork "
+                    "reference Door)");
+}
 
 TEST_CASE("what a configuration does not say is as the struct has it") {
   const PaintOptions options = read("{coats: 2, hours: 3, colour: red, mixture: [4], inputs: x}");
@@ -68,6 +105,10 @@ TEST_CASE("a configuration that does not fit the description is an error with it
   CHECK_THROWS_WITH(read("{coats: 1, mixture: [1, -1]}"), Catch::Contains("at least 0"));
   CHECK_THROWS_WITH(read("{coats: 1, colour: gren}"), Catch::Contains("did you mean \"green\"?"));
   CHECK_THROWS_WITH(read("{coats: 1, glos: 1}"), Catch::Contains("did you mean \"gloss\"?"));
+  CHECK_THROWS_WITH(read("{coats: 1, colour: blue, gloss: 3}"),
+                    "paint.yaml:1:20: colour: expected one of red, green, found \"blue\" (meshwork "
+                    "reference Paint)\npaint.yaml:1:33: gloss: expected a number between 0 and 1, "
+                    "found 3 (meshwork reference Paint)");
 }
 
 TEST_CASE("the same ranges hold for options that C++ gives") {
