@@ -69,8 +69,9 @@ class LayerOf final : public Layer {
 template <class Options, class Build>
 [[nodiscard]] SharedLayer layer_of(std::string class_name, Options options, Build build) {
   check_options(called(options.name, class_name), options);
-  return SharedLayer(std::make_shared<LayerOf<Options, Build>>(
-      std::move(class_name), std::move(options), std::move(build)));
+  // make_shared would compile a control block for each layer. A pointer to the base needs one.
+  return SharedLayer(std::shared_ptr<Layer>(static_cast<Layer*>(
+      new LayerOf<Options, Build>(std::move(class_name), std::move(options), std::move(build)))));
 }
 
 }  // namespace meshwork

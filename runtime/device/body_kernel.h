@@ -24,7 +24,8 @@ class BodyKernel final : public Kernel {
 /// A kernel that calls `body(operands)` on the host: what computes, or starts work on a device.
 template <class Body>
 [[nodiscard]] std::unique_ptr<Kernel> make_kernel(Body body, std::int64_t workspace_bytes = 0) {
-  return std::make_unique<BodyKernel<Body>>(std::move(body), workspace_bytes);
+  // make_unique would compile a type of pointer for each body.
+  return std::unique_ptr<Kernel>(new BodyKernel<Body>(std::move(body), workspace_bytes));
 }
 
 /// Operand `index` as floats (inputs and outputs), or as another type.

@@ -35,7 +35,8 @@ class KernelSpec {
  public:
   template <KernelSpecification Spec>
   KernelSpec(Spec spec)  // NOLINT(google-explicit-constructor): it is one
-      : held_(std::make_shared<const Held<Spec>>(std::move(spec))) {}
+      // make_shared would compile a control block for each type. A pointer to the base needs one.
+      : held_(static_cast<const AnyHeld*>(new Held<Spec>(std::move(spec)))) {}
 
   /// The type of what it holds.
   [[nodiscard]] std::type_index type() const { return held_->type(); }
