@@ -68,11 +68,11 @@ class Words {
 constexpr std::int64_t elements_in_cache = std::int64_t{32} << 10;
 
 // One checkpoint being written.
-class Writing {
+class CheckpointWriting {
  public:
-  Writing(const Communicator& communicator, const std::filesystem::path& file,
-          const CheckpointState& state, std::span<const TensorPart> tensors,
-          const WriteOptions& options)
+  CheckpointWriting(const Communicator& communicator, const std::filesystem::path& file,
+                    const CheckpointState& state, std::span<const TensorPart> tensors,
+                    const WriteOptions& options)
       : communicator_(communicator),
         final_(file.string()),
         temporary_(name_while_writing(file).string()),
@@ -322,7 +322,7 @@ WriteReport write_checkpoint(const Communicator& communicator, const std::filesy
                              const WriteOptions& options) {
   const FileSizeSignalBlocked blocked;
   try {
-    return Writing(communicator, file, state, tensors, options).run();
+    return CheckpointWriting(communicator, file, state, tensors, options).run();
   } catch (const JointError&) {
     throw;
   } catch (const RanksParted&) {
